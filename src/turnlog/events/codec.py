@@ -1,0 +1,137 @@
+"""From stored JSON to typed payloads and messages, and back without loss.
+
+A :class:`Codec` reads one format with one vocabulary. Format 0 is the canonical shape; codecs of other formats
+(``turnlog.store.formats``) override how a type's data becomes that shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from .conversation import AssistantMessage, UserMessage
+from .lenient import Mismatch, convert, parse
+from .legacy import NORMALIZERS
+from .lossless import decode_hook, dump, freeze
+from .message import Message
+from .payload import OpaquePayload, Payload, UndecodablePayload, UnknownPayload
+from .tool import ToolResult
+
+RETIRED: Final = frozenset({"request/header-delta", "mode/set"})
+"""Types that old versions wrote and that nothing reads any more."""
+
+
+class _OfMessage(Struct, frozen=True, gc=False):
+    message: Message
+
+
+class _RawMessage(Struct, frozen=True, gc=False):
+    message: Raw
+
+
+_message_of = msgspec.json.Decoder(_OfMessage, dec_hook=decode_hook).decode
+_message = msgspec.json.Decoder(Message, dec_hook=decode_hook).decode
+_raw_message = msgspec.json.Decoder(_RawMessage).decode
+
+
+class Codec:
+    """Reads the stored ``data`` of events: format 0, canonical shape."""
+
+    version: ClassVar[int] = 0
+
+    def __init__(self, kinds: Mapping[str, type[Payload]], session_id: str = "") -> None:
+        self.kinds: Final = kinds
+        self.session_id: Final = session_id
+        self._decoders: dict[str, Callable[[Any], Payload]] = {}
+
+    def payload(self, type: str, raw: Any, seq: int) -> Payload:
+        """The typed view of an event's data. Never fails: see UnknownPayload and UndecodablePayload."""
+        decode = self._decoders.get(type)
+        if decode is not None:
+            try:
+                return decode(raw)
+            except (msgspec.MsgspecError, UnicodeError, RecursionError):
+                return self.slow_payload(type, bytes(raw), seq)
+        kind = self.kinds.get(type)
+        if kind is not None and not issubclass(kind, OpaquePayload):
+            self._decoders[type] = decoder_of(kind)
+            return self.payload(type, raw, seq)
+        return self.slow_payload(type, bytes(raw), seq)
+
+    def slow_payload(self, type: str, raw: bytes, seq: int) -> Payload:
+        """The same for opaque types and for data that the fast decoder refuses."""
+        try:
+            value = parse(raw)
+        except ValueError as error:
+            return UndecodablePayload(type=type, value=None, reason=f"$: {error}")
+        kind = self.kinds.get(type)
+        if kind is not None and issubclass(kind, OpaquePayload):
+            return kind(value=freeze(value))
+        try:
+            return self.build(type, value, seq)
+        except Mismatch as error:
+            return UndecodablePayload(type=type, value=freeze(value), reason=str(error))
+
+    def build(self, type: str, value: Any, seq: int) -> Payload:
+        """A payload from decoded JSON, old shapes of the same type included. Raises Mismatch."""
+        normalize = NORMALIZERS.get(type)
+        if normalize is not None:
+            type, value = normalize(value, f"legacy-message:{self.session_id}:{seq}")
+        kind = self.kinds.get(type)
+        if kind is None:
+            return UnknownPayload(type=type, value=freeze(value))
+        payload = convert(kind, value)
+        assert isinstance(payload, Payload)
+        return payload
+
+    def message(self, type: str, raw: Any, seq: int) -> Message | None:
+        """The model-visible message of a surface event, or None for an empty answer or unreadable data."""
+        try:
+            message = _message(raw) if type == "user/message" else _message_of(raw).message
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return message_of(self.payload(type, raw, seq))
+        return message if message.content or type != "assistant/message" else None
+
+    def message_json(self, type: str, raw: Any, seq: int) -> bytes:
+        """The same message as JSON: the stored bytes where they have the canonical shape."""
+        if type == "user/message":
+            return bytes(raw)
+        try:
+            return bytes(_raw_message(raw).message)
+        except (msgspec.MsgspecError, UnicodeError):
+            message = message_of(self.payload(type, raw, seq))
+            return b"null" if message is None else dump(message)
+
+
+def message_of(payload: Payload) -> Message | None:
+    """What a surface payload shows the model: its message, unless that is an empty answer."""
+    match payload:
+        case UserMessage():
+            return payload.message
+        case AssistantMessage(message=message):
+            return message if message.content else None
+        case ToolResult(message=message):
+            return message
+        case _:
+            return None
+
+
+_DECODERS: Final[dict[type[Payload], Callable[[Any], Payload]]] = {}
+
+
+def decoder_of(kind: type[Payload]) -> Callable[[Any], Payload]:
+    """The fast decoder of a payload class; built once, when it is first needed."""
+    decode = _DECODERS.get(kind)
+    if decode is None:
+        decode = _DECODERS[kind] = msgspec.json.Decoder(kind, dec_hook=decode_hook).decode
+    return decode
+
+
+def encode(payload: Payload) -> bytes:
+    """The stored ``data`` of a payload."""
+    return dump(payload.value if isinstance(payload, OpaquePayload) else payload)
+
+

@@ -1,0 +1,130 @@
+"""The slow decoder: takes what the fast one refuses and says what does not fit.
+
+The fast decoder (msgspec) refuses a whole payload for one unknown block or one lone surrogate. This one reads the
+same JSON with Python's own parser, keeps unknown variants as :class:`~turnlog.events.Opaque`, and names the path of
+the first member that does not have its type.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NoReturn
+
+from msgspec import inspect
+
+from .lossless import decode_any, freeze
+from .value import Opaque
+
+
+class Mismatch(ValueError):
+    """Data that is JSON but not of the expected type; says where."""
+
+
+def parse(raw: bytes) -> Any:
+    """Decode JSON, lone surrogates included. Raises ValueError (with the byte) for what is no JSON."""
+    try:
+        return decode_any(raw)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return json.loads(raw, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply to read") from None
+
+
+def convert(kind: type, value: Any) -> Any:
+    """Build a *kind* (a frozen struct) from decoded JSON, or raise :class:`Mismatch`."""
+    return _build(_info(kind), value, "$")
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+@cache
+def _info(kind: type) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _build(info: inspect.Type, value: Any, path: str) -> Any:
+    match info:
+        case inspect.StructType():
+            return _build_struct(info, value, path)
+        case inspect.UnionType(types=types):
+            return _build_union(types, value, path)
+        case inspect.VarTupleType(item_type=item):
+            if not isinstance(value, list):
+                _mismatch(path, "an array", value)
+            return tuple(_build(item, member, f"{path}[{index}]") for index, member in enumerate(value))
+        case inspect.CustomType():
+            return freeze(value)
+        case inspect.StrType():
+            return value if isinstance(value, str) else _mismatch(path, "a string", value)
+        case inspect.BoolType():
+            return value if isinstance(value, bool) else _mismatch(path, "true or false", value)
+        case inspect.IntType(ge=low, le=high):
+            return _build_int(value, low, high, path)
+        case inspect.FloatType():
+            return float(value) if type(value) in (int, float) else _mismatch(path, "a number", value)
+        case inspect.NoneType():
+            return None if value is None else _mismatch(path, "null", value)
+        case inspect.LiteralType(values=values):
+            return value if value in values else _mismatch(path, f"one of {', '.join(map(str, values))}", value)
+        case _:
+            _mismatch(path, "another type", value)
+
+
+def _build_struct(info: inspect.StructType, value: Any, path: str) -> Any:
+    if not isinstance(value, dict):
+        _mismatch(path, "an object", value)
+    members = {}
+    for member in info.fields:
+        if member.encode_name in value:
+            members[member.name] = _build(member.type, value[member.encode_name], f"{path}.{member.encode_name}")
+        elif member.required:
+            raise Mismatch(f"{path}.{member.encode_name}: missing")
+    return info.cls(**members)
+
+
+def _build_union(types: tuple[inspect.Type, ...], value: Any, path: str) -> Any:
+    structs = [one for one in types if isinstance(one, inspect.StructType)]
+    if structs and isinstance(value, dict):
+        return _build_tagged(structs, value, path)
+    if value is None and any(isinstance(one, inspect.NoneType) for one in types):
+        return None
+    others = [one for one in types if not isinstance(one, inspect.NoneType)]
+    if len(others) == 1:
+        return _build(others[0], value, path)
+    _mismatch(path, "an object" if structs else "another type", value)
+
+
+def _build_tagged(structs: list[inspect.StructType], value: Mapping[str, Any], path: str) -> Any:
+    tag_field = structs[0].tag_field
+    if tag_field is None:
+        return _build_struct(structs[0], value, path)
+    tag = value.get(tag_field)
+    if not isinstance(tag, str):
+        _mismatch(f"{path}.{tag_field}", "a string", tag)
+    for one in structs:
+        if one.tag == tag:
+            return _build_struct(one, value, path)
+    return Opaque(tag, freeze(value))  # type: ignore[arg-type]
+
+
+def _build_int(value: Any, low: int | None, high: int | None, path: str) -> int:
+    if type(value) is float and value.is_integer():
+        value = int(value)  # 1.0 and 1 are one value in JSON
+    if type(value) is not int:
+        _mismatch(path, "an integer", value)
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise Mismatch(f"{path}: {str(value)[:40]} is out of range")
+    return value  # type: ignore[no-any-return]
+
+
+def _mismatch(path: str, expected: str, value: Any) -> NoReturn:
+    found = {type(None): "null", dict: "an object", list: "an array", str: "a string", bool: "a boolean"}.get(
+        type(value), "a number"
+    )
+    raise Mismatch(f"{path}: expected {expected}, got {found}")

@@ -1,0 +1,67 @@
+"""`Value`, the frozen struct every typed part of an event is made of, and `Opaque`, for parts we do not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, TypeAlias, final
+from uuid import uuid4
+
+from msgspec import Meta, Struct
+
+from .lossless import MAX_SAFE, Json, freeze
+
+SafeInt: TypeAlias = Annotated[int, Meta(ge=-MAX_SAFE, le=MAX_SAFE)]
+"""An integer every JSON reader holds exactly."""
+
+Index: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_SAFE)]
+"""A non-negative :data:`SafeInt`: seqs, turn and step numbers, block indexes."""
+
+
+class Value(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """A frozen part of an event. Python names are snake_case, the wire is camelCase; None is absent."""
+
+
+@final
+class Opaque:
+    """A block, source, chunk or reason of a kind this build does not know, kept whole.
+
+    Only readers make one. It may be appended again as it is; there is no way to build one from raw text.
+    """
+
+    __slots__ = ("_value", "kind")
+
+    kind: Final[str]  # type: ignore[misc]
+    """The tag it carries (``type`` of a block or chunk, ``kind`` of a source or reason)."""
+
+    def __init__(self, kind: str, value: Mapping[str, Json]) -> None:
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "_value", value if type(value) is MappingProxyType else freeze(dict(value)))
+
+    def __setattr__(self, name: str, _value: object) -> None:
+        raise AttributeError(f"Opaque is immutable: {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Opaque is immutable: {name!r} cannot be deleted")
+
+    @property
+    def value(self) -> Mapping[str, Json]:
+        """All its members, tag included, read-only."""
+        return self._value  # type: ignore[attr-defined, no-any-return]
+
+    def __json__(self) -> dict[str, Json]:
+        return dict(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == other.value if isinstance(other, Opaque) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.kind, tuple(self.value)))
+
+    def __repr__(self) -> str:
+        return f"Opaque({self.kind!r}, {dict(self.value)!r})"
+
+
+def new_id() -> str:
+    """A fresh random id for a message made in this process."""
+    return str(uuid4())

@@ -1,0 +1,186 @@
+"""`Vocabulary`: the event types a session knows. A value that you pass around, never a global registry."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+import msgspec
+from msgspec import Struct
+
+from . import dsh
+from .codec import RETIRED, Codec, decoder_of, encode
+from .conversation import AssistantChunk, AssistantMessage, UserMessage
+from .lenient import Mismatch, convert, parse
+from .lossless import LosslessError, check_open
+from .payload import (
+    ModelInput,
+    OpaquePayload,
+    Payload,
+    SurfacePayload,
+    UndecodablePayload,
+    UnknownPayload,
+    check_definition,
+    open_fields,
+)
+from .request import EndSeed, RequestContext, RequestHeader
+from .tool import TodoWrite, ToolCall, ToolResult
+from .turn import StepEnd, StepStart, TurnEnd, TurnStart
+from .value import Opaque
+
+CORE: Final[tuple[type[Payload], ...]] = (
+    TurnStart, TurnEnd, StepStart, StepEnd, UserMessage, AssistantChunk, AssistantMessage, ToolCall, ToolResult,
+    TodoWrite, RequestHeader, RequestContext, EndSeed, *dsh.KNOWN,
+)  # fmt: skip
+"""The 48 types that format 0 writers may use."""
+
+
+class UnknownEventType(ValueError):
+    """An event type that this vocabulary does not have: names it, and the class and call that would add it."""
+
+
+class PluginEventWarning(UserWarning):
+    """A vocabulary got event types of its own: logs that hold them are not readable by dsh 0.1.3 and later."""
+
+
+class Vocabulary:
+    """An immutable set of event types.
+
+    ``Vocabulary.core`` is what dsh knows. ``Vocabulary.core.extend(Weather)`` is a new vocabulary with one more; pass
+    it to ``Session(vocabulary=…)`` and ``load(…, vocabulary=…)``.
+    """
+
+    core: ClassVar[Vocabulary]
+    kinds: Final[Mapping[str, type[Payload]]]  # type: ignore[misc]
+    """Event type → payload class."""
+
+    def __init__(self, kinds: Mapping[str, type[Payload]]) -> None:
+        self.kinds = MappingProxyType(dict(kinds))  # type: ignore[misc]
+        self.codec: Final = Codec(self.kinds)
+        self._decoders = {
+            kind: decoder_of(kind) for kind in self.kinds.values() if not issubclass(kind, OpaquePayload)
+        }
+
+    def extend(self, *kinds: type[Payload]) -> Vocabulary:
+        """A vocabulary with *kinds* added.
+
+        Warns with :class:`PluginEventWarning`. Raises ``TypeError`` for a class that could be mutable, is half a
+        model input or would widen the surface, and ``ValueError`` for a name that is taken or retired.
+        """
+        for kind in kinds:
+            self._check_new(kind)
+        names = ", ".join(sorted(kind.event_type for kind in kinds))
+        warnings.warn(f"{names}: sessions that hold these events are not readable by dsh 0.1.3 and later",
+                      PluginEventWarning, stacklevel=2)
+        return Vocabulary({**self.kinds, **{kind.event_type: kind for kind in kinds}})
+
+    def _check_new(self, kind: type[Payload]) -> None:
+        name = kind.event_type
+        if issubclass(kind, SurfacePayload):
+            raise TypeError(f"{kind.__name__} ({name!r}): the surface types are user, assistant and tool result, so "
+                            "that every reader derives the same messages; subclass ModelInput instead")
+        if name in RETIRED:
+            raise ValueError(f"{name!r} is a retired type that readers refuse; choose another name")
+        if self.kinds.get(name, kind) is not kind:
+            raise ValueError(f"{name!r} is already {self.kinds[name].__name__}; choose another name")
+        check_definition(kind, final=True)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.kinds
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kinds)
+
+    def is_plugin(self, name: str) -> bool:
+        """Whether *name* was added by :meth:`extend`; such events are stored as ``ignorable``."""
+        return name in self.kinds and name not in Vocabulary.core.kinds
+
+    def snapshot(self, payload: Payload) -> tuple[bytes, Payload]:
+        """The stored data of *payload* and its detached frozen copy.
+
+        Encodes once, decodes with the reader's decoder and compares; open JSON is walked as well. Raises
+        :class:`UnknownEventType` or :class:`LosslessError` (event type, JSON path, remedy).
+        """
+        kind = type(payload)
+        decode = self._decoders.get(kind)
+        if decode is None:
+            return self._snapshot_opaque(payload)
+        try:
+            for name in kind.open_fields:
+                _check(getattr(payload, name), f"$.{_wire(kind, name)}")
+            raw = encode(payload)
+            try:
+                data = decode(raw)
+            except msgspec.ValidationError:  # an Opaque inside, which only the slow decoder knows; or a wrong type
+                data = convert(kind, parse(raw))
+                if encode(data) != raw:
+                    raise self._diagnose(payload, None) from None
+            if data == payload:
+                return raw, data
+        except LosslessError as error:
+            raise LosslessError(f"{kind.event_type}: {error}") from None
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise self._diagnose(payload, error) from None
+        raise self._diagnose(payload, None)
+
+    def _snapshot_opaque(self, payload: Payload) -> tuple[bytes, Payload]:
+        kind = type(payload)
+        if isinstance(payload, UnknownPayload | UndecodablePayload):
+            raise UnknownEventType(f"{payload.type}: read from a log of another program and not in this vocabulary; "
+                                   "define its payload class and pass Vocabulary.core.extend(…)")
+        if self.kinds.get(kind.event_type) is not kind or not isinstance(payload, OpaquePayload):
+            raise UnknownEventType(f"{kind.event_type or kind.__name__}: not in this session's vocabulary; pass "
+                                   f"vocabulary=Vocabulary.core.extend({kind.__name__}) to the Session")
+        try:
+            check_open(payload.value)
+        except LosslessError as error:
+            raise LosslessError(f"{kind.event_type}: {error}") from None
+        raw = encode(payload)
+        return raw, self.codec.slow_payload(kind.event_type, raw, 0) if kind.event_type in self.codec.kinds else payload
+
+    def _diagnose(self, payload: Payload, cause: Exception | None) -> LosslessError:
+        name = type(payload).event_type
+        try:
+            _check(payload, "$", everything=True)
+        except LosslessError as error:
+            return LosslessError(f"{name}: {error}")
+        if isinstance(cause, Mismatch | msgspec.ValidationError):
+            return LosslessError(f"{name}: {cause}; the value does not have its field's type")
+        found = cause if cause is not None else "reads back as another value; use the field's exact types"
+        return LosslessError(f"{name}: $: {found}")
+
+
+def _check(value: object, path: str, *, everything: bool = False) -> None:
+    """Walk what no type proves (or *everything*, to find the place of a failure)."""
+    kind = type(value)
+    if isinstance(value, Struct):
+        for name in kind.__struct_fields__ if everything else _open_fields(kind):
+            _check(getattr(value, name), f"{path}.{_wire(kind, name)}", everything=everything)
+    elif kind is tuple:
+        for index, member in enumerate(value):  # type: ignore[arg-type]
+            _check(member, f"{path}[{index}]", everything=everything)
+    elif kind is Opaque:
+        check_open(value.value, path)  # type: ignore[attr-defined]
+    elif kind is list and any(isinstance(member, Struct) for member in value):  # type: ignore[attr-defined]
+        raise LosslessError(f"{path}: a list could change after the append; use a tuple")
+    else:
+        check_open(value, path)
+
+
+_OPEN: Final[dict[type, tuple[str, ...]]] = {}
+
+
+def _open_fields(kind: type[Struct]) -> tuple[str, ...]:
+    names = _OPEN.get(kind)
+    if names is None:
+        names = _OPEN[kind] = open_fields(kind)
+    return names
+
+
+def _wire(kind: type[Struct], name: str) -> str:
+    return kind.__struct_encode_fields__[kind.__struct_fields__.index(name)]
+
+
+Vocabulary.core = Vocabulary({kind.event_type: kind for kind in CORE})

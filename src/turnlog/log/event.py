@@ -1,0 +1,181 @@
+"""`SessionEvent`: one committed event. At rest it is bytes; the typed payload is a view of them.
+
+``event.data`` decodes the stored JSON when it is first looked at. Nothing reachable from an event can be changed.
+Each vocabulary and format has its own subclass, which knows the event types it may meet and how to decode them;
+code that uses events only ever names ``SessionEvent``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeGuard, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec.structs import force_setattr
+
+from turnlog.events import Codec, Message, Payload, Vocabulary, message_of
+from turnlog.events.lossless import MAX_SAFE, AnyInstance, dump
+
+D_co = TypeVar("D_co", bound=Payload, covariant=True)
+P = TypeVar("P", bound=Payload)
+
+_Seq: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_SAFE)]
+_Time: TypeAlias = Annotated[int, Meta(ge=-MAX_SAFE, le=MAX_SAFE)]
+
+SURFACE_TYPES: frozenset[str] = frozenset({"user/message", "assistant/message", "tool/result"})
+"""Format 0's surface types, the set that Turnlog writes."""
+
+
+class Replace(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A surface operation: this event takes the place of the nodes from *start* to *end* (seqs, inclusive)."""
+
+    op: Literal["replace"]
+    start: _Seq
+    end: _Seq
+
+
+class ReplaceSeqs(Replace, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The same as formats 3 and later spell it."""
+
+    start: _Seq = field(name="startSeq")
+    end: _Seq = field(name="endSeq")
+
+
+if TYPE_CHECKING:
+    _OnlyTrue: TypeAlias = bool | UnsetType
+    _Cached: TypeAlias = D_co | UnsetType
+    _Stored: TypeAlias = Raw | bytes
+else:
+
+    class _OnlyTrue(metaclass=AnyInstance):
+        """Decoded by the hook, which lets nothing but true pass."""
+
+    class _Cached:
+        """Never on the wire: the hook refuses it."""
+
+    _Stored = Raw
+
+
+class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_fields=True):
+    """One committed event of a session: ``type``, ``seq``, ``time`` and ``data``."""
+
+    type: str
+    """The event type, for example ``tool/call``."""
+    seq: _Seq
+    """Its index in the log; the only order there is."""
+    time: _Time
+    """Wall clock in epoch milliseconds; may step back, never used for order."""
+    _raw: _Stored = field(name="data")
+    surface_op: Literal["append"] | Replace | UnsetType = field(name="surfaceOp", default=UNSET)
+    """How it joins the surface: ``"append"``, a :class:`Replace`, or UNSET for log-only events."""
+    _sources: tuple[int | tuple[int, int], ...] | UnsetType = field(name="sourceEventSeqs", default=UNSET)
+    _ignorable: _OnlyTrue = field(name="ignorable", default=UNSET)
+    _data: _Cached = field(name="(decoded)", default=UNSET)
+
+    codec: ClassVar[Codec] = Vocabulary.core.codec
+    """What decodes events of this class."""
+
+    @property
+    def data(self) -> D_co:
+        """The typed payload, decoded from the stored JSON when first looked at."""
+        data = self._data
+        if data is UNSET:
+            data = self.codec.payload(self.type, self._raw, self.seq)
+            force_setattr(self, "_data", data)
+        return data  # type: ignore[return-value]
+
+    @property
+    def raw(self) -> bytes:
+        """The stored JSON of ``data``, byte for byte."""
+        return bytes(self._raw)
+
+    @property
+    def sources(self) -> tuple[int, ...] | None:
+        """The seqs it rests on. None is unknown, ``()`` is known to be none; ranges are expanded."""
+        stored = self._sources
+        return None if stored is UNSET else expand_ranges(stored)
+
+    @property
+    def ignorable(self) -> bool:
+        """Whether readers that do not know the type may skip it."""
+        return self._ignorable is not UNSET
+
+    @property
+    def message(self) -> Message | None:
+        """The model-visible message of a surface event; None for log-only events and empty answers."""
+        if self.surface_op is UNSET:
+            return None
+        if self._data is not UNSET:
+            return message_of(self._data)
+        return self.codec.message(self.type, self._raw, self.seq)
+
+    @property
+    def message_json(self) -> bytes:
+        """The same as JSON in the canonical shape; the stored bytes where they have it."""
+        return self.codec.message_json(self.type, self._raw, self.seq)
+
+    def line(self) -> bytes:
+        """The event as a format-0 log line, without the newline."""
+        members: dict[str, Any] = {"type": self.type, "seq": self.seq, "time": self.time, "data": Raw(self.raw)}
+        if self._sources is not UNSET:
+            members["sourceEventSeqs"] = self._sources
+        if self.surface_op is not UNSET:
+            members["surfaceOp"] = self.surface_op
+        if self.ignorable:
+            members["ignorable"] = True
+        return dump(members)
+
+    def __repr__(self) -> str:
+        return f"<{self.type} @{self.seq}>"
+
+
+AnyEvent: TypeAlias = SessionEvent[Payload]
+
+
+def is_event(event: AnyEvent, kind: type[P]) -> TypeGuard[SessionEvent[P]]:
+    """Whether *event* says a *kind*; narrows ``event.data``."""
+    return isinstance(event.data, kind)
+
+
+def expand_ranges(stored: Iterable[int | tuple[int, int]]) -> tuple[int, ...]:
+    """The seqs of a stored source list, in which ``[start, end]`` stands for a run."""
+    if type(stored) is tuple and not any(type(one) is tuple for one in stored):
+        return stored  # type: ignore[return-value]
+    seqs: list[int] = []
+    for one in stored:
+        if isinstance(one, tuple):
+            seqs.extend(range(one[0], one[1] + 1))
+        else:
+            seqs.append(one)
+    return tuple(seqs)
+
+
+def decode_hook(kind: type, value: Any) -> Any:
+    """msgspec's hook for the two fields that take less than JSON can say."""
+    if kind is _OnlyTrue and value is True:
+        return True
+    raise ValueError(f"{value!r:.40} is not allowed here")
+
+
+def event_class(codec: Codec, *, replace: type[Replace] = Replace) -> type[AnyEvent]:
+    """The event class of a codec: its decoder accepts exactly the codec's event types."""
+    namespace = {
+        "__module__": __name__,
+        "__qualname__": "SessionEvent",
+        "__annotations__": {
+            "type": Literal[tuple(codec.kinds)],
+            "surface_op": Literal["append"] | replace | UnsetType,
+        },
+        "surface_op": field(name="surfaceOp", default=UNSET),
+        "codec": codec,
+        "__repr__": SessionEvent.__repr__,
+    }
+    kind = type(SessionEvent)
+    made = kind("SessionEvent", (SessionEvent,), namespace, frozen=True, gc=False, forbid_unknown_fields=True)
+    return made  # type: ignore[return-value]
+
+
+def event_decoder(kind: type[AnyEvent]) -> msgspec.json.Decoder[AnyEvent]:
+    """Decodes log lines straight into events of *kind*."""
+    return msgspec.json.Decoder(kind, dec_hook=decode_hook)

@@ -1,0 +1,173 @@
+"""Projections: views derived from the log, kept up to date at the cost of what is new.
+
+A :class:`Projector` turns one event into one item, or into nothing. Over the *surface* it gives what is visible now
+(the model's messages); over the *log* it gives what happened (a transcript, a timeline). The result is an immutable
+:class:`View` that shares storage with the projection: handing one out costs O(1), and it never changes or grows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypeVar, overload
+
+from turnlog.events import Message
+
+from .event import AnyEvent
+from .rows import Rows
+from .surface import Surface
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Projector(Generic[T]):
+    """How one event becomes one item of a view.
+
+    ``project`` must be pure: the same event always gives an equal item, None means that the event shows nothing.
+    """
+
+    name: str
+    project: Callable[[AnyEvent], T | None]
+    over: Literal["surface", "log"] = "surface"
+    """``surface`` follows replaces and shows what is visible; ``log`` shows everything in order."""
+    skips_chunks: bool = True
+    """Over the log: leave out stream chunks, so that packed rows stay packed."""
+
+
+class View(Sequence[T_co]):
+    """An immutable sequence of projected items; shares storage and never grows."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Sequence[T_co], length: int) -> None:
+        self._items = items
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T_co]: ...
+    def __getitem__(self, index: int | slice) -> T_co | Sequence[T_co]:
+        if isinstance(index, slice):
+            return tuple(self._items[position] for position in range(*index.indices(self._length)))
+        if index < 0:
+            index += self._length
+        if not 0 <= index < self._length:
+            raise IndexError(f"no item {index} in a view of {self._length}")
+        return self._items[index]
+
+    def __iter__(self) -> Iterator[T_co]:
+        items = self._items
+        if len(items) == self._length:
+            return iter(tuple(items))
+        return iter(items[: self._length])
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, View) and other._items is self._items:
+            return self._length == other._length
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"<View of {self._length} items>"
+
+
+Messages = View[Message]
+"""The model's messages."""
+
+MESSAGES: Final[Projector[Message]] = Projector("messages", lambda event: event.message)
+
+
+class SurfaceProjection(Generic[T]):
+    """Keeps one projector's items along the surface."""
+
+    def __init__(self, projector: Projector[T], rows: Rows, surface: Surface) -> None:
+        self._project = projector.project
+        self._rows = rows
+        self._surface = surface
+        self._known: dict[int, T | None] = {}
+        self._slots: list[T | None] = []  # one per node, None where the node shows nothing
+        self._items: list[T] = []
+        self._leaves = 0
+        self._splices = 0
+
+    def view(self, at: int | None = None) -> View[T]:
+        """The items now, or when the log held *at* events."""
+        if at is not None and at < self._rows.length:
+            items = [item for item in map(self._item, self._surface.at(at)) if item is not None]
+            return View(items, len(items))
+        self._catch_up()
+        return View(self._items, len(self._items))
+
+    def _item(self, seq: int) -> T | None:
+        known = self._known
+        if seq not in known:
+            known[seq] = self._project(self._rows.at(seq))
+        return known[seq]
+
+    def _catch_up(self) -> None:
+        splices = self._surface.splices
+        for splice in splices[self._splices :]:
+            self._extend(splice.leaves)
+            slots = self._slots[: splice.first]
+            slots.append(self._item(splice.seq))
+            slots.extend(self._slots[splice.last + 1 :])
+            self._slots = slots
+            self._items = [item for item in slots if item is not None]  # a new list: older views keep theirs
+        self._splices = len(splices)
+        self._extend(len(self._surface.leaves))
+
+    def _extend(self, leaves: int) -> None:
+        new = list(map(self._item, self._surface.leaves[self._leaves : leaves]))
+        self._slots.extend(new)
+        self._items.extend(item for item in new if item is not None)
+        self._leaves = leaves
+
+
+class LogProjection(Generic[T]):
+    """Keeps one projector's items along the log."""
+
+    def __init__(self, projector: Projector[T], rows: Rows) -> None:
+        self._projector = projector
+        self._rows = rows
+        self._items: list[T] = []
+        self._seqs: list[int] = []
+        self._next_row = 0
+
+    def view(self, at: int | None = None) -> View[T]:
+        """The items of the first *at* events, or of all."""
+        self._catch_up()
+        return View(self._items, len(self._items) if at is None else bisect_left(self._seqs, at))
+
+    def _catch_up(self) -> None:
+        rows, project = self._rows, self._projector.project
+        for event in _fresh(rows, self._next_row, self._projector.skips_chunks):
+            item = project(event)
+            if item is not None:
+                self._items.append(item)
+                self._seqs.append(event.seq)
+        self._next_row = len(rows.rows)
+
+
+def _fresh(rows: Rows, first: int, skips_chunks: bool) -> Iterator[AnyEvent]:
+    if first >= len(rows.rows):
+        return
+    if not skips_chunks:
+        yield from rows.iterate(rows.row_start(first), rows.length)
+        return
+    for row in rows.rows[first:]:
+        if row.type != "assistant/chunk" and hasattr(row, "seq"):
+            yield row  # type: ignore[misc]
+
+
+AnyProjection = SurfaceProjection[Any] | LogProjection[Any]

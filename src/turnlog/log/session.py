@@ -1,0 +1,526 @@
+"""`Session`: one append-only, typed log.
+
+One way in (`append`), one way out (a projection). Nothing goes back and edits.
+
+An append runs in this order and stops at the first fault, leaving the log unchanged: thread, lossless snapshot of the
+payload, re-entrancy, surface, shape, grammar; then the event is committed and subscribers are told, each contained.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar, overload
+
+from msgspec import UNSET, Raw
+
+from turnlog.events import (
+    EndSeed,
+    Header,
+    LogPayload,
+    ModelInput,
+    ModelSource,
+    Payload,
+    PluginSource,
+    RequestHeader,
+    SurfacePayload,
+    UserMessage,
+    Vocabulary,
+)
+from turnlog.events.lossless import decode_any
+from turnlog.events.shapes import first_fault
+from turnlog.events.value import new_id
+
+from .closers import Closer
+from .closers import closers as closers_of
+from .durability import Durability, Durable, Volatile
+from .errors import AppendError, ForkError, GrammarError, ReadOnlySession, Reentrant, ReservedEvent, ShapeError
+from .errors import SurfaceError, WrongThread
+from .event import AnyEvent, Replace, SessionEvent, event_class, is_event
+from .grammar import Grammar
+from .header import FORMAT, SessionHeader
+from .projection import MESSAGES, AnyProjection, LogProjection, Messages, Projector, SurfaceProjection, View
+from .rows import Events, PackedRun, Rows
+from .subscription import BATCH, Subscription
+from .surface import Plan, Surface, check_rewrite, check_shadowed, check_sources
+
+T = TypeVar("T")
+P = TypeVar("P", bound=Payload)
+LogT = TypeVar("LogT", bound=LogPayload)
+SurfaceT = TypeVar("SurfaceT", bound=SurfacePayload)
+InputT = TypeVar("InputT", bound=ModelInput)
+
+
+def epoch_ms() -> int:
+    """The wall clock in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Session:
+    """An append-only log of typed events; belongs to the thread that made it.
+
+    ``Session()`` is a new, empty, in-memory log. ``turnlog.load(path)`` gives a stored one, read-only.
+    """
+
+    def __init__(
+        self,
+        id: str | None = None,
+        *,
+        cwd: str | None = None,
+        vocabulary: Vocabulary = Vocabulary.core,
+        clock: Callable[[], int] = epoch_ms,
+        header: SessionHeader | None = None,
+    ) -> None:
+        """A new log. *clock* gives epoch ms. Raises ``ValueError`` for a header that no reader would accept."""
+        if header is None:
+            header = SessionHeader(version=FORMAT, id=id or f"session-{new_id()}", created_at=clock(), cwd=cwd)
+        elif id is not None and id != header.id:
+            raise ValueError(f"session {id!r}: its header says {header.id!r}; pass one of them")
+        if fault := header.fault():
+            raise ValueError(f"session {header.id!r}: {fault}")
+        self.header: Final = header
+        self.vocabulary: Final = vocabulary
+        self._kind = event_class(vocabulary.codec)
+        self._rows = Rows(self._kind)
+        self._surface = Surface()
+        self._grammar: Grammar | None = Grammar()
+        self._start(clock)
+
+    def _start(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._snapshot = self.vocabulary.snapshot
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._projections: dict[Projector[Any], AnyProjection] = {}
+        self._publishing = False
+        self._read_only: str | None = None
+        self._owner = threading.current_thread()
+        self._thread = threading.get_ident()
+        self._queue: deque[tuple[Future[AnyEvent], Payload, dict[str, Any]]] = deque()
+        self._wake: Callable[[], object] | None = None
+        self._durability: Durability | None = None
+        self._closes = False
+        self._closers: tuple[AnyEvent, ...] | None = None
+
+    @classmethod
+    def stored(
+        cls,
+        header: SessionHeader,
+        rows: Rows,
+        surface: Surface,
+        *,
+        vocabulary: Vocabulary,
+        read_only: str,
+        closes: bool,
+    ) -> Session:
+        """A session over rows that a store has read and checked; for stores. *closes*: its writer is gone, so views
+        that people and models read get :attr:`closers`."""
+        session = cls.__new__(cls)
+        session.header = header  # type: ignore[misc]
+        session.vocabulary = vocabulary  # type: ignore[misc]
+        session._kind = rows.kind
+        session._rows = rows
+        session._surface = surface
+        session._grammar = None
+        session._start(epoch_ms)
+        session._read_only = read_only
+        session._closes = closes
+        return session
+
+    # -- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The session id."""
+        return self.header.id
+
+    def __len__(self) -> int:
+        """How many events the log holds."""
+        return self._rows.length
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id}: {len(self)} events>"
+
+    @property
+    def read_only(self) -> str | None:
+        """Why it cannot be appended to, or None."""
+        return self._read_only
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> Events:
+        """All events so far, as an immutable view that never grows."""
+        return Events(self._rows, self._rows.base, self._rows.length)
+
+    def event(self, seq: int) -> AnyEvent:
+        """The event at *seq*. Raises ``IndexError`` naming the range there is."""
+        if not self._rows.base <= seq < self._rows.length:
+            raise IndexError(f"session {self.id}: no event @{seq}; there are @{self._rows.base} to @{len(self) - 1}")
+        return self._rows.at(seq)
+
+    def select(self, kind: type[P]) -> Iterator[SessionEvent[P]]:
+        """The events that say a *kind*, in order; ``event.data`` is a *kind*."""
+        name = kind.event_type
+        for row in list(self._rows.rows):
+            if isinstance(row, PackedRun):
+                if name == "assistant/chunk":
+                    for event in row.events(self._kind):
+                        if is_event(event, kind):
+                            yield event
+            elif (not name or row.type == name or row.type not in self.vocabulary) and is_event(row, kind):
+                yield row
+
+    @property
+    def surface(self) -> tuple[int, ...]:
+        """Seqs of the events the model sees now, in order."""
+        return tuple(self._surface.nodes)
+
+    def surface_at(self, length: int) -> tuple[int, ...]:
+        """The same when the log held its first *length* events."""
+        return tuple(self._surface.at(length))
+
+    @property
+    def generation(self) -> int:
+        """How many replaces there were."""
+        return self._surface.generation
+
+    def replaced_by(self, seq: int) -> int | None:
+        """The event that took *seq*'s place on the surface, or None."""
+        return self._surface.replaced_by(seq)
+
+    def derive_messages(self, at: int | None = None, *, as_stored: bool = False) -> Messages:
+        """What the model sees now, or saw when the log held its first *at* events.
+
+        An immutable sequence that shares storage; O(1) after an append. For a stored log whose writer is gone the
+        messages of its :attr:`closers` are included, unless *as_stored*.
+        """
+        view = self.project(MESSAGES, at)
+        if at is not None or as_stored:
+            return view
+        closing = [message for message in (event.message for event in self.closers) if message is not None]
+        return View([*view, *closing], len(view) + len(closing)) if closing else view
+
+    def message_events(self, at: int | None = None, *, as_stored: bool = False) -> list[AnyEvent]:
+        """The events behind :meth:`derive_messages`, one per message."""
+        nodes = self._surface.nodes if at is None else self._surface.at(at)
+        found = [event for event in map(self._rows.at, nodes) if event.message is not None]
+        if at is None and not as_stored:
+            found += [event for event in self.closers if event.message is not None]
+        return found
+
+    def project(self, projector: Projector[T], at: int | None = None) -> View[T]:
+        """Any projector's items now, or when the log held its first *at* events; kept up to date incrementally."""
+        projection = self._projections.get(projector)
+        if projection is None:
+            over_surface = projector.over == "surface"
+            projection = self._projections[projector] = (
+                SurfaceProjection(projector, self._rows, self._surface) if over_surface
+                else LogProjection(projector, self._rows)
+            )  # fmt: skip
+        return projection.view(at)
+
+    def request_header(self, at: int | None = None) -> Header | None:
+        """The last request header (of the first *at* events), or None when no request was logged."""
+        event = self._last("request/header", self._rows.length if at is None else at)
+        return event.data.header if event is not None and isinstance(event.data, RequestHeader) else None
+
+    def _last(self, type: str, before: int) -> AnyEvent | None:
+        rows = self._rows
+        last = len(rows.rows) if before >= rows.length else rows.row_index(before)
+        for index in range(last - 1, -1, -1):
+            row = rows.rows[index]
+            if row.type == type:
+                return row  # type: ignore[return-value]
+        return None
+
+    # -- closers and forks --------------------------------------------------------------------------------------
+
+    @property
+    def closers(self) -> tuple[AnyEvent, ...]:
+        """Synthetic events that close what a gone writer left open; not part of the log, and empty for live ones."""
+        if not self._closes:
+            return ()
+        if self._closers is None:
+            self._closers = tuple(self._as_events(self.owed()))
+        return self._closers
+
+    def owed(self) -> list[Closer]:
+        """What the log owes if its writer is gone: deterministic, and nothing once it is appended."""
+        length = self._rows.length
+        start = self._last("turn/start", length)
+        if start is None:
+            return []
+        header = self.request_header()
+        source = None if header is None else ModelSource(header.config.provider, header.config.model)
+        return closers_of(Events(self._rows, start.seq, length), length, source)
+
+    def _as_events(self, owed: Sequence[Closer]) -> Iterator[AnyEvent]:
+        kind = event_class(self.vocabulary.codec)  # closers have format 0's shape, whatever the log has
+        time = self._rows.at(self._rows.length - 1).time
+        for seq, closer in enumerate(owed, self._rows.length):
+            raw, data = self.vocabulary.snapshot(closer.payload)
+            op = "append" if closer.payload.surface else UNSET
+            sources = UNSET if closer.sources is None else closer.sources
+            yield kind(closer.payload.event_type, seq, time, Raw(raw), op, sources, UNSET, data)  # type: ignore[arg-type]
+
+    def fork(self, at: int | None = None, *, id: str | None = None) -> Session:
+        """A new session that inherits the first *at* events (all, if None) and goes on from there.
+
+        Its log is the prefix, then ``session/end-seed``, then closers for what the cut left open. The parent is not
+        changed. Raises :class:`ForkError` for a boundary the log does not have, or a log that is not format 0.
+        """
+        length = self._rows.length if at is None else at
+        if self.header.version != FORMAT or self._rows.base:
+            raise ForkError(f"session {self.id} is stored in format {self.header.version}; only format {FORMAT} "
+                            "sessions fork. Convert it first: turnlog convert")
+        if not 0 <= length <= self._rows.length:
+            raise ForkError(f"session {self.id}: cannot fork at {length}; it has {self._rows.length} events")
+        header = SessionHeader(version=FORMAT, id=id or f"session-{new_id()}", created_at=self._clock(),
+                               cwd=self.header.cwd, parent_session=self.id, seed_length=length)
+        child = Session(vocabulary=self.vocabulary, clock=self._clock, header=header)
+        child._inherit(self._rows, length)
+        time = child._rows.at(length - 1).time if length else 0
+        child._commit(*child._prepare(EndSeed(), None, None))
+        for closer in child.owed():
+            child._commit(*child._prepare(closer.payload, None, closer.sources), time=time)
+        return child
+
+    def _inherit(self, rows: Rows, length: int) -> None:
+        """Take over the first *length* events of another log, which was checked when it was made."""
+        grammar = Grammar()
+        for row in rows.rows:
+            if self._rows.length >= length:
+                break
+            if isinstance(row, PackedRun):
+                count = len(row.unpack().members())
+                if self._rows.length + count <= length:
+                    self._rows.add_run(row, count)
+                    continue
+                for event in row.events(self._kind)[: length - self._rows.length]:
+                    self._rows.add(event)
+                continue
+            self._rows.add(row)
+            replaces = isinstance(row.surface_op, Replace)
+            if row.type != "assistant/chunk":
+                grammar.advance(row.data, replaces=replaces)
+            if isinstance(row.surface_op, Replace):
+                self._surface.apply(self._surface.plan_replace(row.seq, row.surface_op)[0])
+            elif row.surface_op is not UNSET:
+                self._surface.append(row.seq)
+        self._grammar = grammar
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    @overload
+    def append(
+        self, payload: SurfaceT, *, replaces: tuple[int, int] | None = None, sources: Sequence[int] | None = None
+    ) -> SessionEvent[SurfaceT]: ...
+    @overload
+    def append(self, payload: LogT) -> SessionEvent[LogT]: ...
+    def append(
+        self, payload: P, *, replaces: tuple[int, int] | None = None, sources: Sequence[int] | None = None
+    ) -> SessionEvent[P]:
+        """Commit one event and return it.
+
+        *replaces*: the inclusive range of surface events (first and last seq) whose place it takes; *sources* must
+        then name each of them. *sources*: the seqs it rests on; None is unknown, ``()`` a known empty stream. Both are
+        for surface payloads only.
+
+        Raises ``LosslessError``, ``UnknownEventType`` or an :class:`AppendError`; then the log is unchanged.
+        """
+        if threading.get_ident() != self._thread:
+            raise self._wrong_thread()
+        if self._queue:
+            self.run_pending()
+        if isinstance(payload, ModelInput | EndSeed):
+            raise _reserved(payload)
+        return self._commit(*self._prepare(payload, replaces, sources))  # type: ignore[return-value]
+
+    def append_input(self, payload: InputT) -> tuple[SessionEvent[InputT], SessionEvent[UserMessage]]:
+        """Commit a fact and the user message it shows the model, which cites it: both or neither."""
+        if threading.get_ident() != self._thread:
+            raise self._wrong_thread()
+        if self._queue:
+            self.run_pending()
+        fact = self._prepare(payload, None, None)
+        source = PluginSource(plugin=payload.event_type.split("/")[0])
+        message = UserMessage(content=tuple(payload.render()), source=source)
+        raw, data = self._snapshot(message)
+        if fault := first_fault(data):
+            raise ShapeError(f"user/message rendered by {payload.event_type}: {fault}")
+        event = self._commit(*fact, publish=False)
+        shown = self._commit(raw, data, Plan(event.seq + 1), "append", (event.seq,), publish=False)
+        self._publish((event, shown))
+        return event, shown  # type: ignore[return-value]
+
+    def _prepare(
+        self, payload: Payload, replaces: tuple[int, int] | None, sources: Sequence[int] | None
+    ) -> tuple[bytes, Payload, Plan | None, Any, Any]:
+        """Everything that can fail. Changes nothing."""
+        raw, data = self._snapshot(payload)
+        if self._publishing:
+            raise Reentrant(f"session {self.id}: {payload.event_type} appended from inside a subscriber; subscribers "
+                            "see committed events, use call_soon to append after them")
+        if self._read_only is not None:
+            raise ReadOnlySession(f"session {self.id}: {self._read_only}")
+        seq = self._rows.length
+        plan: Plan | None = None
+        op: Any = UNSET
+        cited: Any = UNSET
+        if payload.surface:
+            plan, op, cited = self._place(seq, data, raw, replaces, sources)
+        elif replaces is not None or sources is not None:
+            raise SurfaceError("surface-eligible", f"{payload.event_type} @{seq} is log-only: it can neither replace "
+                               "surface events nor cite sources; put the seqs into its payload")
+        fault = first_fault(data)
+        if fault is not None:
+            raise ShapeError(f"{payload.event_type} @{seq}: {fault}")
+        grammar = self._grammar
+        assert grammar is not None
+        fault = grammar.fault(data, replaces=replaces is not None)
+        if fault is not None:
+            raise GrammarError(f"{payload.event_type} @{seq}: {fault}")
+        return raw, data, plan, op, cited
+
+    def _place(
+        self, seq: int, data: Payload, raw: bytes, replaces: tuple[int, int] | None, sources: Sequence[int] | None
+    ) -> tuple[Plan, Any, Any]:
+        cited: Any = UNSET
+        if sources is not None:
+            cited = tuple(sources)
+            check_sources(seq, data.event_type, cited)
+        if replaces is None:
+            return Plan(seq), "append", cited
+        try:
+            start, end = replaces
+        except (TypeError, ValueError):
+            raise SurfaceError("marker", f"{data.event_type} @{seq}: replaces takes (first seq, last seq), "
+                               f"not {replaces!r}") from None
+        op = Replace("replace", start, end)
+        plan, shadowed = self._surface.plan_replace(seq, op)
+        check_shadowed(seq, shadowed, sources)
+        if data.event_type == "tool/result":
+            old = self._rows.at(shadowed[0])
+            check_rewrite(seq, shadowed, old.type, lambda: decode_any(old.raw), decode_any(raw))
+        return plan, op, cited
+
+    def _commit(
+        self, raw: bytes, data: Payload, plan: Plan | None, op: Any, cited: Any, *, time: int | None = None,
+        publish: bool = True,
+    ) -> AnyEvent:
+        """Nothing here fails: the event is in the log, then it is told."""
+        type_name = data.event_type
+        ignorable = True if self.vocabulary.is_plugin(type_name) else UNSET
+        when = self._clock() if time is None else time
+        event = self._kind(type_name, self._rows.length, when, raw, op, cited, ignorable, data)  # type: ignore[arg-type]
+        self._rows.add(event)
+        if plan is not None:
+            self._surface.apply(plan)
+        self._grammar.advance(data, replaces=plan is not None and plan.span is not None)  # type: ignore[union-attr]
+        if publish and self._subscriptions:
+            self._publish((event,))
+        return event
+
+    # -- telling ------------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self, listener: Callable[[Any], object], *, from_seq: int | None = None, batches: bool = False
+    ) -> Subscription:
+        """Tell *listener* every event committed from now on, or from *from_seq* on, each once and in order.
+
+        With *batches* it gets sequences of events instead of single ones. History is delivered before this returns.
+        What a listener raises is logged and counted, and the others still hear the event; appending from inside one
+        raises :class:`Reentrant`.
+        """
+        if threading.get_ident() != self._thread:
+            raise self._wrong_thread()
+        subscription = Subscription(self, listener, batches)
+        if from_seq is not None:
+            self._replay_to(subscription, max(from_seq, self._rows.base))
+        self._subscriptions = (*self._subscriptions, subscription)
+        return subscription
+
+    def _replay_to(self, subscription: Subscription, start: int) -> None:
+        length = self._rows.length  # nothing can be appended meanwhile: appends from a listener are refused
+        for first in range(start, length, BATCH):
+            self._telling((subscription,), Events(self._rows, first, min(first + BATCH, length)))
+
+    def _publish(self, events: Sequence[AnyEvent]) -> None:
+        if self._subscriptions:
+            self._telling(self._subscriptions, events)
+
+    def _telling(self, subscriptions: Sequence[Subscription], events: Sequence[AnyEvent]) -> None:
+        outer, self._publishing = self._publishing, True
+        try:
+            for subscription in subscriptions:
+                subscription.deliver(events)
+        finally:
+            self._publishing = outer
+
+    def _unsubscribe(self, subscription: Subscription) -> None:
+        self._subscriptions = tuple(one for one in self._subscriptions if one is not subscription)
+
+    # -- other threads, durability ------------------------------------------------------------------------------
+
+    def call_soon(
+        self, payload: Payload, *, replaces: tuple[int, int] | None = None, sources: Sequence[int] | None = None
+    ) -> Future[AnyEvent]:
+        """Append from any thread: the event is committed by the session's own thread, at its next append or
+        :meth:`run_pending`. The future gives the event or the error; cancelling it before then drops the payload."""
+        future: Future[AnyEvent] = Future()
+        self._queue.append((future, payload, {"replaces": replaces, "sources": sources}))
+        if self._wake is not None:
+            self._wake()
+        return future
+
+    def on_pending(self, wake: Callable[[], object] | None) -> None:
+        """Have *wake* called, from the calling thread, whenever ``call_soon`` queued something: a host with an event
+        loop passes ``lambda: loop.call_soon_threadsafe(session.run_pending)``."""
+        self._wake = wake
+
+    def run_pending(self) -> int:
+        """Commit what ``call_soon`` queued, in order; gives how many. Only from the session's own thread."""
+        if threading.get_ident() != self._thread:
+            raise self._wrong_thread()
+        done = 0
+        while self._queue and not self._publishing:
+            future, payload, place = self._queue.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                if isinstance(payload, ModelInput | EndSeed):
+                    raise _reserved(payload)
+                future.set_result(self._commit(*self._prepare(payload, place["replaces"], place["sources"])))
+            except Exception as error:  # the caller's error belongs to the caller's future
+                future.set_exception(error)
+            done += 1
+        return done
+
+    def attach(self, durability: Durability) -> None:
+        """For stores: take over keeping this session."""
+        self._durability = durability
+
+    async def durable(self) -> Durable | Volatile:
+        """Wait until everything logged so far survives power loss. Without a store: :class:`Volatile`, at once.
+
+        Cancelling the wait leaves the writing to go on.
+        """
+        if self._durability is None:
+            return Volatile(self._rows.length)
+        return await self._durability.durable(self._rows.length)
+
+    def _wrong_thread(self) -> WrongThread:
+        return WrongThread(f"session {self.id} belongs to thread {self._owner.name!r}, used from "
+                           f"{threading.current_thread().name!r}; use session.call_soon(payload)")
+
+
+def _reserved(payload: Payload) -> AppendError:
+    if isinstance(payload, ModelInput):
+        return ReservedEvent(f"{payload.event_type} is shown to the model; use append_input, which logs the fact and "
+                             "the message it renders to")
+    return ReservedEvent("session/end-seed is written by the session itself when it is forked or resumed")
+
+
