@@ -31,6 +31,7 @@ from .codec import Codec, message_of
 from .conversation import AssistantChunk, AssistantMessage, UserMessage
 from .dsh import *  # noqa: F403 - one class per known dsh type, see KNOWN there
 from .header import AdapterDefaults, CallConfig, Header, ToolSchema
+from .later import AssistantAttempt, DeveloperMessage, SystemMessage
 from .lossless import Json, JsonArray, LosslessError, thaw
 from .message import ContextSection, Message, ModelSource, PluginSource, Source, ToolSource, UserSource
 from .payload import (

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 
 from .conversation import AssistantMessage, UserMessage
 from .lenient import Mismatch, convert, parse
+from .later import DeveloperMessage, SystemMessage
 from .legacy import NORMALIZERS
 from .lossless import decode_hook, dump, freeze
 from .message import Message
@@ -67,13 +68,16 @@ class Codec:
             value = parse(raw)
         except ValueError as error:
             return UndecodablePayload(type=type, value=None, reason=f"$: {error}")
-        kind = self.kinds.get(type)
-        if kind is not None and issubclass(kind, OpaquePayload):
-            return kind(value=freeze(value))
         try:
-            return self.build(type, value, seq)
-        except Mismatch as error:
-            return UndecodablePayload(type=type, value=freeze(value), reason=str(error))
+            kind = self.kinds.get(type)
+            if kind is not None and issubclass(kind, OpaquePayload):
+                return kind(value=freeze(value))
+            try:
+                return self.build(type, value, seq)
+            except Mismatch as error:
+                return UndecodablePayload(type=type, value=freeze(value), reason=str(error))
+        except RecursionError:
+            return UndecodablePayload(type=type, value=None, reason="$: nested too deeply to look into")
 
     def build(self, type: str, value: Any, seq: int) -> Payload:
         """A payload from decoded JSON, old shapes of the same type included. Raises Mismatch."""
@@ -93,7 +97,7 @@ class Codec:
             message = _message(raw) if type == "user/message" else _message_of(raw).message
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return message_of(self.payload(type, raw, seq))
-        return message if message.content or type != "assistant/message" else None
+        return message if message.content or type in ("user/message", "tool/result") else None
 
     def message_json(self, type: str, raw: Any, seq: int) -> bytes:
         """The same message as JSON: the stored bytes where they have the canonical shape."""
@@ -115,6 +119,8 @@ def message_of(payload: Payload) -> Message | None:
             return message if message.content else None
         case ToolResult(message=message):
             return message
+        case SystemMessage(message=message) | DeveloperMessage(message=message):
+            return message if message.content else None
         case _:
             return None
 

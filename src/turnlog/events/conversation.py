@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from .blocks import Block
+from .blocks import Block, TextBlock
 from .chunks import StreamChunk
 from .message import Message, Source, UserSource
 from .payload import LogPayload, SurfacePayload
@@ -20,10 +20,16 @@ class UserMessage(SurfacePayload, type="user/message"):
     """A message that enters a step: a prompt, injected context, steering, a compaction checkpoint."""
 
     content: tuple[Block, ...]
-    source: Source = field(default_factory=UserSource)
+    source: Source
     role: str = field(default_factory=_user)
     """Always ``user``."""
-    id: str = field(default_factory=new_id)
+    id: str
+
+    @classmethod
+    def of(cls, *content: Block | str, source: Source | None = None) -> UserMessage:
+        """A message with a fresh id; from a person unless *source* says otherwise. Strings become text blocks."""
+        blocks = tuple(TextBlock(one) if isinstance(one, str) else one for one in content)
+        return cls(content=blocks, source=UserSource() if source is None else source, id=new_id())
 
     @property
     def message(self) -> Message:

@@ -34,7 +34,8 @@ def _user_message(data: Any, message_id: str) -> tuple[str, Any]:
 
 def _assistant_message(data: Any, message_id: str) -> tuple[str, Any]:
     if isinstance(data, dict) and "message" not in data and "content" in data:
-        source = {**(data.get("provenance") or {}), "kind": "model"}
+        provenance = data.get("provenance")
+        source = {**(provenance if isinstance(provenance, dict) else {}), "kind": "model"}
         message = {"role": "assistant", "content": data["content"], "source": source, "id": message_id}
         data = {"message": message, **{k: v for k, v in data.items() if k not in ("content", "provenance")}}
     return "assistant/message", data

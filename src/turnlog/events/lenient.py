@@ -29,7 +29,7 @@ def parse(raw: bytes) -> Any:
     except (ValueError, RecursionError):
         pass
     try:
-        return json.loads(raw, parse_constant=_no_constant)
+        return json.loads(bytes(raw).decode(), parse_constant=_no_constant)  # decoded here: json would guess UTF-16
     except RecursionError:
         raise ValueError("nested too deeply to read") from None
 
@@ -58,6 +58,11 @@ def _build(info: inspect.Type, value: Any, path: str) -> Any:
             if not isinstance(value, list):
                 _mismatch(path, "an array", value)
             return tuple(_build(item, member, f"{path}[{index}]") for index, member in enumerate(value))
+        case inspect.TupleType(item_types=items):
+            if not isinstance(value, list) or len(value) != len(items):
+                _mismatch(path, f"an array of {len(items)}", value)
+            pairs = zip(items, value, strict=True)
+            return tuple(_build(item, member, f"{path}[{index}]") for index, (item, member) in enumerate(pairs))
         case inspect.CustomType():
             return freeze(value)
         case inspect.StrType():
@@ -67,7 +72,7 @@ def _build(info: inspect.Type, value: Any, path: str) -> Any:
         case inspect.IntType(ge=low, le=high):
             return _build_int(value, low, high, path)
         case inspect.FloatType():
-            return float(value) if type(value) in (int, float) else _mismatch(path, "a number", value)
+            return _build_float(value, path)
         case inspect.NoneType():
             return None if value is None else _mismatch(path, "null", value)
         case inspect.LiteralType(values=values):
@@ -94,10 +99,15 @@ def _build_union(types: tuple[inspect.Type, ...], value: Any, path: str) -> Any:
         return _build_tagged(structs, value, path)
     if value is None and any(isinstance(one, inspect.NoneType) for one in types):
         return None
-    others = [one for one in types if not isinstance(one, inspect.NoneType)]
-    if len(others) == 1:
-        return _build(others[0], value, path)
-    _mismatch(path, "an object" if structs else "another type", value)
+    others = [one for one in types if not isinstance(one, inspect.NoneType | inspect.StructType)]
+    for one in others[:-1]:
+        try:
+            return _build(one, value, path)
+        except Mismatch:
+            continue  # the last one says what does not fit
+    if others:
+        return _build(others[-1], value, path)
+    _mismatch(path, "an object", value)
 
 
 def _build_tagged(structs: list[inspect.StructType], value: Mapping[str, Any], path: str) -> Any:
@@ -121,6 +131,15 @@ def _build_int(value: Any, low: int | None, high: int | None, path: str) -> int:
     if (low is not None and value < low) or (high is not None and value > high):
         raise Mismatch(f"{path}: {str(value)[:40]} is out of range")
     return value  # type: ignore[no-any-return]
+
+
+def _build_float(value: Any, path: str) -> float:
+    if type(value) not in (int, float):
+        _mismatch(path, "a number", value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise Mismatch(f"{path}: {str(value)[:40]}… is out of range") from None
 
 
 def _mismatch(path: str, expected: str, value: Any) -> NoReturn:

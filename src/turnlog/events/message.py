@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import field
-
 from .blocks import Block, TextBlock, ToolResultBlock
 from .lossless import Json
 from .value import Opaque, Value, new_id
@@ -62,19 +60,19 @@ class Message(Value):
     """``user`` or ``assistant``; logs of newer formats also hold ``system`` and ``developer``."""
     content: tuple[Block, ...]
     source: Source
-    id: str = field(default_factory=new_id)
+    id: str
 
     @classmethod
     def from_model(cls, *content: Block, provider: str, model: str, replay_state: Json = None) -> Message:
         """An assistant message with a fresh id."""
         source = ModelSource(provider=provider, model=model, replay_state=replay_state)
-        return cls(role="assistant", content=content, source=source)
+        return cls("assistant", content, source, new_id())
 
     @classmethod
     def from_tool(cls, call_id: str, *content: Block, is_error: bool = False) -> Message:
         """The message of a tool result: a user message with exactly one tool-result block."""
         block = ToolResultBlock(tool_call_id=call_id, content=content, is_error=is_error)
-        return cls(role="user", content=(block,), source=ToolSource(call_id=call_id))
+        return cls("user", (block,), ToolSource(call_id), new_id())
 
     @property
     def text(self) -> str:

@@ -121,9 +121,12 @@ def check_definition(cls: type[Payload], *, final: bool) -> None:
             raise
         return
     assert isinstance(info, inspect.StructType)
+    if issubclass(cls, OpaquePayload) and len(info.fields) > 1:
+        raise TypeError(f"{where}: an OpaquePayload is stored as its value alone, so {info.fields[-1].name} would be "
+                        "lost; put it into the value, or subclass LogPayload")
     for path, found in _mutable(info, "$", ()):
         raise TypeError(f"{where}: {path} is {found}, which could change after the append; use a frozen type "
-                        "(tuple[...], Json, a frozen Struct)")
+                        "(tuple[...], Literal[...], Json, a frozen Struct)")
     cls.open_fields = open_fields(cls)
     cls._checked = True
 
@@ -148,7 +151,7 @@ def _check_renderer(cls: type[Payload], where: str) -> None:
 def _mutable(info: inspect.Type, path: str, seen: tuple[type, ...]) -> Iterator[tuple[str, str]]:
     match info:
         case inspect.StructType(cls=cls):
-            if not cls.__struct_config__.frozen:
+            if not cls.__struct_config__.frozen or cls.__struct_config__.dict:
                 yield path, f"the unfrozen struct {cls.__name__}"
             elif cls not in seen:
                 for member in info.fields:
@@ -166,8 +169,10 @@ def _mutable(info: inspect.Type, path: str, seen: tuple[type, ...]) -> Iterator[
                 yield path, f"{cls.__name__}, whose members may change"
         case inspect.AnyType() | inspect.RawType():
             yield path, "Any" if isinstance(info, inspect.AnyType) else "raw JSON"
+        case inspect.EnumType(cls=cls):
+            yield path, f"the enum {cls.__name__}"
         case inspect.IntType() | inspect.FloatType() | inspect.BoolType() | inspect.StrType() | inspect.NoneType() \
-            | inspect.LiteralType() | inspect.EnumType():
+            | inspect.LiteralType():
             return
         case _:
             yield path, f"a {type(info).__name__.removesuffix('Type').lower()}"

@@ -71,6 +71,10 @@ class Vocabulary:
         """
         for kind in kinds:
             self._check_new(kind)
+        if len({kind.event_type for kind in kinds}) != len(set(kinds)):
+            twice = sorted({kind.event_type for kind in kinds for other in kinds
+                            if other is not kind and other.event_type == kind.event_type})
+            raise ValueError(f"{', '.join(map(repr, twice))}: two classes for one event type; rename one")
         names = ", ".join(sorted(kind.event_type for kind in kinds))
         warnings.warn(f"{names}: sessions that hold these events are not readable by dsh 0.1.3 and later",
                       PluginEventWarning, stacklevel=2)
@@ -114,6 +118,7 @@ class Vocabulary:
             try:
                 data = decode(raw)
             except msgspec.ValidationError:  # an Opaque inside, which only the slow decoder knows; or a wrong type
+                _check(payload, "$", everything=True)  # no field's type proves what an Opaque holds
                 data = convert(kind, parse(raw))
                 if encode(data) != raw:
                     raise self._diagnose(payload, None) from None
@@ -146,6 +151,8 @@ class Vocabulary:
             _check(payload, "$", everything=True)
         except LosslessError as error:
             return LosslessError(f"{name}: {error}")
+        except RecursionError:
+            return LosslessError(f"{name}: $: nested too deeply to be read back (or cyclic); store it flatter")
         if isinstance(cause, Mismatch | msgspec.ValidationError):
             return LosslessError(f"{name}: {cause}; the value does not have its field's type")
         found = cause if cause is not None else "reads back as another value; use the field's exact types"

@@ -126,6 +126,16 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
             members["ignorable"] = True
         return dump(members)
 
+    def __eq__(self, other: object) -> bool:
+        """Equal when both say the same at the same place, whether or not anybody has looked at their data yet."""
+        return self._said() == other._said() if isinstance(other, SessionEvent) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.seq, self.time))
+
+    def _said(self) -> tuple[object, ...]:
+        return self.type, self.seq, self.time, self.raw, self.surface_op, self.sources, self.ignorable
+
     def __repr__(self) -> str:
         return f"<{self.type} @{self.seq}>"
 
@@ -158,13 +168,13 @@ def decode_hook(kind: type, value: Any) -> Any:
     raise ValueError(f"{value!r:.40} is not allowed here")
 
 
-def event_class(codec: Codec, *, replace: type[Replace] = Replace) -> type[AnyEvent]:
-    """The event class of a codec: its decoder accepts exactly the codec's event types."""
+def event_class(codec: Codec, *, replace: type[Replace] = Replace, any_type: bool = False) -> type[AnyEvent]:
+    """The event class of a codec: its decoder accepts exactly the codec's event types (or *any_type*)."""
     namespace = {
         "__module__": __name__,
         "__qualname__": "SessionEvent",
         "__annotations__": {
-            "type": Literal[tuple(codec.kinds)],
+            "type": str if any_type else Literal[tuple(codec.kinds)],
             "surface_op": Literal["append"] | replace | UnsetType,
         },
         "surface_op": field(name="surfaceOp", default=UNSET),

@@ -124,7 +124,7 @@ class SurfaceProjection(Generic[T]):
             slots.extend(self._slots[splice.last + 1 :])
             self._slots = slots
             self._items = [item for item in slots if item is not None]  # a new list: older views keep theirs
-        self._splices = len(splices)
+            self._splices += 1  # here, so that a projector that raises later leaves what is consistent
         self._extend(len(self._surface.leaves))
 
     def _extend(self, leaves: int) -> None:
@@ -151,11 +151,15 @@ class LogProjection(Generic[T]):
 
     def _catch_up(self) -> None:
         rows, project = self._rows, self._projector.project
+        items: list[T] = []
+        seqs: list[int] = []
         for event in _fresh(rows, self._next_row, self._projector.skips_chunks):
             item = project(event)
             if item is not None:
-                self._items.append(item)
-                self._seqs.append(event.seq)
+                items.append(item)
+                seqs.append(event.seq)
+        self._items += items  # only now: a projector that raises leaves nothing half done
+        self._seqs += seqs
         self._next_row = len(rows.rows)
 
 

@@ -110,6 +110,19 @@ class Rows:
         self.rows.append(event)
         self.length += 1
 
+    def skip_to(self, seq: int) -> None:
+        """Leave out the seqs up to *seq*: only for damaged logs, whose lost events nobody can give back."""
+        if self._starts is None:
+            self._starts = array("q", range(self.base, self.length))
+        self.length = seq
+
+    def extend(self, events: list[AnyEvent]) -> None:
+        """Append events whose seqs follow on."""
+        if self._starts is not None:
+            self._starts.extend(range(self.length, self.length + len(events)))
+        self.rows.extend(events)
+        self.length += len(events)
+
     def add_run(self, run: PackedRun, count: int) -> None:
         """Append a packed row of *count* events."""
         if self._starts is None:
@@ -117,6 +130,14 @@ class Rows:
         self._starts.append(self.length)
         self.rows.append(run)
         self.length += count
+
+    def extend_packed(self, rows: list[Row], starts: list[int], length: int) -> None:
+        """Append rows of which some are packed, with the first seq of each."""
+        if self._starts is None:
+            self._starts = array("q", range(self.base, self.length))
+        self._starts.extend(starts)
+        self.rows.extend(rows)
+        self.length = length
 
     def row_index(self, seq: int) -> int:
         """The index of the row that holds *seq*."""
@@ -127,36 +148,35 @@ class Rows:
         return index + self.base if self._starts is None else self._starts[index]
 
     def at(self, seq: int) -> AnyEvent:
-        """The event at *seq*, which must exist."""
+        """The event at *seq*. Raises ``IndexError`` when the log does not have it."""
         index = self.row_index(seq)
+        if index < 0:
+            raise IndexError(f"no event @{seq}")
         row = self.rows[index]
+        offset = seq - self.row_start(index)
         if isinstance(row, SessionEvent):
+            if offset:
+                raise IndexError(f"event @{seq} is missing from the damaged log")
             return row
-        return self._unpacked(index, row)[seq - self.row_start(index)]
+        members = self._unpacked(index, row)
+        if offset >= len(members):
+            raise IndexError(f"event @{seq} is missing from the damaged log")
+        return members[offset]
 
     def iterate(self, start: int, stop: int) -> Iterator[AnyEvent]:
         """The events from *start* up to *stop*, unpacking as it goes."""
-        if start >= stop:
+        if start >= stop or not self.rows:
             return
-        first = self.row_index(start)
-        skip = start - self.row_start(first)
-        seq = start - skip
-        for index in range(first, len(self.rows)):
+        for index in range(max(self.row_index(start), 0), len(self.rows)):
             row = self.rows[index]
-            if isinstance(row, SessionEvent):
-                if seq >= stop:
-                    return
-                if not skip:
-                    yield row
-                skip = 0
-                seq += 1
-                continue
-            members = self._unpacked(index, row)
-            yield from members[skip : stop - seq]
-            seq += len(members)
-            skip = 0
-            if seq >= stop:
+            first = self.row_start(index)
+            if first >= stop:
                 return
+            if isinstance(row, SessionEvent):
+                if first >= start:
+                    yield row
+                continue
+            yield from self._unpacked(index, row)[max(start - first, 0) : stop - first]
 
     def _unpacked(self, index: int, run: PackedRun) -> list[AnyEvent]:
         if self._cached_row != index:

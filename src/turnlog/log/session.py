@@ -347,7 +347,7 @@ class Session:
             self.run_pending()
         fact = self._prepare(payload, None, None)
         source = PluginSource(plugin=payload.event_type.split("/")[0])
-        message = UserMessage(content=tuple(payload.render()), source=source)
+        message = UserMessage.of(*payload.render(), source=source)
         raw, data = self._snapshot(message)
         if fault := first_fault(data):
             raise ShapeError(f"user/message rendered by {payload.event_type}: {fault}")

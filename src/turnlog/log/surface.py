@@ -180,7 +180,7 @@ def check_rewrite(seq: int, shadowed: Sequence[int], old_type: str, old: Callabl
     if len(shadowed) != 1 or old_type != "tool/result":
         raise SurfaceError("tool-result-rewrite", f"tool/result @{seq} replaces {_list(list(shadowed)[:5])}; a tool "
                            "result may only replace one other tool result")
-    if _blanked(old()) != _blanked(new):
+    if not _same_json(_blanked(old()), _blanked(new)):
         raise SurfaceError("tool-result-rewrite", f"tool/result @{seq} changes more than the content of @{shadowed[0]}; "
                            "turn, step, ids, isError, error and meta must stay")
 
@@ -194,6 +194,15 @@ def _blanked(data: Any) -> Any:
     elif message.get("role") == "tool":
         message["content"] = None
     return {**data, "message": message}
+
+
+def _same_json(left: Any, right: Any) -> bool:
+    """Structural equality of JSON: to Python true is 1, to JSON it is not."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same_json(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same_json, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
 def _list(seqs: Sequence[int]) -> str:

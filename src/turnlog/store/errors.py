@@ -1,0 +1,57 @@
+"""What can go wrong with a stored session.
+
+```
+TurnlogError
+└── StoreError
+    ├── LogRefused              a strict reader refuses the log; carries the finding
+    │   ├── LogCorrupt          damage: bytes, records or their order are not what a writer wrote
+    │   └── LogUnsupported      a format or vocabulary that this build cannot read
+    ├── SessionNotFound         no such session under this root
+    ├── SessionAmbiguous        several sessions match; lists them
+    └── AppendConflict          a store's log does not end where the writer thought
+```
+
+Every message states the fact, the place (file, line or frame, byte, seq) and the remedy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turnlog.log import TurnlogError
+
+if TYPE_CHECKING:
+    from .finding import Finding
+
+
+class StoreError(TurnlogError):
+    """Base of what goes wrong with sessions at rest."""
+
+
+class LogRefused(StoreError):
+    """A strict reader refuses the log."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+        """Why, where, and what to do."""
+
+
+class LogCorrupt(LogRefused):
+    """The log is damaged. ``turnlog verify --forensic`` shows all that is readable."""
+
+
+class LogUnsupported(LogRefused):
+    """The log is intact but of a format or vocabulary this build cannot read."""
+
+
+class SessionNotFound(StoreError):
+    """No such session under this root."""
+
+
+class SessionAmbiguous(StoreError):
+    """Several sessions match what was asked for."""
+
+
+class AppendConflict(StoreError):
+    """The stored log does not end where the writer thought; nothing was written."""

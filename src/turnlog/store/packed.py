@@ -1,0 +1,111 @@
+"""Packed rows as stored: the exact shape that a row must have (dsh-v0 §7.3).
+
+The fast path decodes many rows at once into typed structs that forbid unknown keys, so only counts and times are
+left to check. The slow path checks the same of a decoded row and says what is wrong.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from turnlog.events.lossless import MAX_SAFE
+from turnlog.log.rows import PackedRun
+
+_Int: TypeAlias = Annotated[int, Meta(ge=-MAX_SAFE, le=MAX_SAFE)]
+
+
+class _Texts(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    turn: _Int
+    step: _Int
+    index: _Int
+    dt: tuple[_Int, ...]
+    texts: tuple[str, ...]
+
+
+class _Args(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    turn: _Int
+    step: _Int
+    index: _Int
+    dt: tuple[_Int, ...]
+    id: str
+    args: tuple[str, ...]
+    name: str | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The members, under the name the other rows use."""
+        return self.args
+
+
+class _TextRow(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="text-chunks", tag_field="type"):
+    seq0: _Int
+    time0: _Int
+    data: _Texts
+
+
+class _ReasoningRow(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="reasoning-chunks",
+                    tag_field="type"):
+    seq0: _Int
+    time0: _Int
+    data: _Texts
+
+
+class _ArgsRow(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="tool-call-chunks", tag_field="type"):
+    seq0: _Int
+    time0: _Int
+    data: _Args
+
+
+_checked: Final = msgspec.json.Decoder(_TextRow | _ReasoningRow | _ArgsRow)
+_kept: Final = msgspec.json.Decoder(PackedRun)
+
+ROW_PREFIXES: Final = (b'{"type":"text-chunks"', b'{"type":"reasoning-chunks"', b'{"type":"tool-call-chunks"')
+"""How every writer begins a packed row."""
+
+
+def decode_rows(lines: list[bytes]) -> list[tuple[PackedRun, int]] | None:
+    """The rows with their member counts, or None when any of them needs a closer look. Raises msgspec's errors."""
+    text = b"\n".join(lines)
+    rows = []
+    for row, run in zip(_checked.decode_lines(text), _kept.decode_lines(text), strict=True):
+        data = row.data
+        count = len(data.texts)
+        if not count or len(data.dt) != count - 1 or row.seq0 < 0:
+            return None
+        last = row.time0 + sum(data.dt)
+        if last > MAX_SAFE or (count > 1 and min(data.dt) < 0 and not _times_fit(row.time0, data.dt)):
+            return None
+        rows.append((run, count))
+    return rows
+
+
+def run_fault(value: dict[str, Any]) -> str | None:
+    """What is wrong with a decoded packed row, as the rest of a sentence, or None."""
+    if value.keys() != {"type", "seq0", "time0", "data"} or not isinstance(value["data"], dict):
+        return "does not have exactly type, seq0, time0 and data"
+    data = value["data"]
+    field = "args" if value["type"] == "tool-call-chunks" else "texts"
+    keys = {"turn", "step", "index", "dt", field} | ({"id"} if field == "args" else set())
+    if data.keys() - {"name"} != keys or ("name" in data and field == "texts"):
+        return f"does not have exactly the members {', '.join(sorted(keys))}"
+    members, gaps = data[field], data["dt"]
+    if not isinstance(members, list) or not all(isinstance(one, str) for one in members) or not members:
+        return f"has no list of strings as {field}"
+    numbers = [value["seq0"], value["time0"], data["turn"], data["step"], data["index"]]
+    if not isinstance(gaps, list) or not all(type(one) is int and abs(one) <= MAX_SAFE for one in [*numbers, *gaps]):
+        return "holds a number that is no integer within ±(2**53 - 1)"
+    if not all(isinstance(data[name], str) for name in ("id", "name") if name in data):
+        return "has an id or name that is no string"
+    if len(gaps) != len(members) - 1:
+        return f"has {len(members)} members but {len(gaps)} gaps between them"
+    if value["seq0"] < 0 or not _times_fit(value["time0"], tuple(gaps)):
+        return "has a seq or a running time outside of what readers hold"
+    return None
+
+
+def _times_fit(time0: int, gaps: tuple[int, ...]) -> bool:
+    return all(abs(time) <= MAX_SAFE for time in accumulate(gaps, initial=time0))

@@ -1,0 +1,196 @@
+"""`Source`: the bytes of a log as blocks of whole lines, whatever their container.
+
+The bytes decide, not the name: a file that begins with a zstd frame is a zstd log. Blocks are a few MB, so that a log
+is never decoded twice nor held as one string. What the container has to say (torn tails, foreign bytes, frames that
+do not verify) becomes findings; nothing is cut in silence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from .finding import Finding, Place, Severity
+from .frames import MAGIC, Decompressor, Frame, Walk, later_frame, walk_frames
+
+BLOCK: Final = 4 << 20
+"""Bytes of text per block."""
+
+
+class Block(NamedTuple):
+    """Some whole lines of the log's text."""
+
+    text: bytes
+    line: int
+    """Number of its first line, from 1."""
+    offset: int
+    """Byte of the text where it begins."""
+    frames: tuple[tuple[int, int, int], ...] = ()
+    """For compressed logs: (text offset, frame number, file offset) of each frame that begins in it."""
+
+
+class Torn(NamedTuple):
+    """A tail that the writer did not finish."""
+
+    offset: int
+    """Byte of the file where the unfinished part begins; a resume cuts here."""
+    size: int
+    """Bytes from there to the end of the file."""
+    reason: str
+    recovered: int = 0
+    """Whole records that were won from it and are part of the log as read."""
+
+
+class Source:
+    """One log file (or its bytes), read once, front to back."""
+
+    def __init__(self, data: Path | bytes, *, name: str | None = None, forensic: bool = False) -> None:
+        self.path: Final = data if isinstance(data, Path) else None
+        self.name: Final = name if name is not None else str(data) if isinstance(data, Path) else None
+        self._data: Final = data
+        self._forensic = forensic
+        self.findings: list[Finding] = []
+        self.torn: Torn | None = None
+        self.size = 0
+        self.compressed = False
+        self.unproven: int | None = None
+        """Text offset from which on the text comes out of a torn frame, or None."""
+
+    def blocks(self) -> Iterator[Block]:
+        """The text, block by block; only once."""
+        if isinstance(self._data, bytes):
+            self.size = len(self._data)
+            self.compressed = self._data[:4] == MAGIC or self._data[1:4] == b"\x2a\x4d\x18"
+            yield from self._frames(self._data) if self.compressed else self._slices(self._data)
+            return
+        with self._data.open("rb") as file:
+            self.size = os.fstat(file.fileno()).st_size
+            start = file.read(4)
+            file.seek(0)
+            self.compressed = start == MAGIC or start[1:] == b"\x2a\x4d\x18"
+            if self.compressed:
+                yield from self._frames(file.read())
+                return
+            rest, line, offset = b"", 1, 0
+            while piece := file.read(BLOCK):
+                text = rest + piece if rest else piece
+                cut = text.rfind(b"\n") + 1
+                if cut:
+                    yield Block(text[:cut], line, offset)
+                    line += text.count(b"\n", 0, cut)
+                    offset += cut
+                rest = text[cut:]
+            if rest:
+                yield Block(rest, line, offset)
+
+    def _slices(self, data: bytes) -> Iterator[Block]:
+        line, offset = 1, 0
+        while offset < len(data):
+            cut = data.rfind(b"\n", offset, offset + BLOCK) + 1
+            if not cut:
+                cut = data.find(b"\n", offset) + 1 or len(data)
+            yield Block(data[offset:cut], line, offset)
+            line += data.count(b"\n", offset, cut)
+            offset = cut
+
+    # -- zstd ---------------------------------------------------------------------------------------------------
+
+    def _frames(self, data: bytes) -> Iterator[Block]:
+        walk = walk_frames(data)
+        view = memoryview(data)
+        parts: list[bytes] = []
+        starts: list[tuple[int, int, int]] = []
+        pending, line, offset, length = 0, 1, 0, 0
+        for number, content, start in self._contents(data, view, walk, 1):
+            starts.append((length, number, start))
+            parts.append(content)
+            pending += len(content)
+            length += len(content)
+            if pending < BLOCK:
+                continue
+            text = b"".join(parts)
+            cut = text.rfind(b"\n") + 1
+            if not cut:
+                continue
+            yield Block(text[:cut], line, offset, tuple(starts))
+            line += text.count(b"\n", 0, cut)
+            offset += cut
+            parts, pending = [text[cut:]], len(text) - cut
+            starts = [starts[-1]]
+        if pending:
+            yield Block(b"".join(parts), line, offset, tuple(starts))
+
+    def _contents(self, data: bytes, view: memoryview, walk: Walk, first: int) -> Iterator[tuple[int, bytes, int]]:
+        """Frame number, content and file offset of each frame that verifies."""
+        decompressor = Decompressor()
+        text_length = 0
+        for number, frame in enumerate(walk.frames, first):
+            self._note_frame(number, frame)
+            if frame.skippable:
+                continue
+            try:
+                content = decompressor.whole(view, frame)
+            except ValueError as error:
+                self._find("frame-damaged", "refused", f"frame {number} does not verify: {error}.", number, frame.start,
+                           "The bytes of this frame changed after they were written.")
+                continue
+            self._note_content(number, frame, content)
+            text_length += len(content)
+            yield number, content, frame.start
+        if walk.stop == "end":
+            return
+        number = first + len(walk.frames)
+        yield from self._after(data, view, walk, decompressor, text_length, number)
+
+    def _note_frame(self, number: int, frame: Frame) -> None:
+        if frame.odd is not None:
+            self._find("frame-odd", "fault", f"frame {number}: {frame.odd}; dsh refuses such a frame.", number,
+                       frame.start, "turnlog compress rewrites the log into plain frames.")
+        elif not frame.checksum:
+            self._find("frame-unchecked", "note", f"frame {number} has no checksum, so damage inside it would not show.",
+                       number, frame.start)
+
+    def _note_content(self, number: int, frame: Frame, content: bytes) -> None:
+        fault = None
+        if number == 1 and (content.count(b"\n") != 1 or not content.endswith(b"\n")):
+            fault = "frame 1 must hold the header line and nothing else"
+        elif number > 1 and not content.endswith(b"\n"):
+            fault = f"frame {number} ends inside a record"
+        if fault is not None:
+            self._find("frame-layout", "fault", f"{fault}; dsh refuses the log.", number, frame.start,
+                       "turnlog compress rewrites it into proper frames in a new file.")
+
+    def _after(
+        self, data: bytes, view: memoryview, walk: Walk, decompressor: Decompressor, text_length: int, number: int
+    ) -> Iterator[tuple[int, bytes, int]]:
+        """What follows the last whole frame: a torn frame, foreign bytes, or damage."""
+        size = len(data) - walk.end
+        later = later_frame(data, walk.end)
+        if later is not None:
+            self._find("frame-damaged", "refused", f"frame {number} is damaged: its blocks do not lead to the frame at "
+                       f"byte {later}, which is whole.", number, walk.end, "Nothing after it is read without --forensic.")
+            if self._forensic:
+                yield from self._contents(data, view, walk_frames(data, later), number + 1)
+            return
+        if walk.stop == "damaged":
+            self._find("frame-damaged", "refused", f"frame {number} holds a block of a type that does not exist.", number,
+                       walk.end, "The bytes of this frame changed after they were written.")
+            return
+        if walk.stop == "foreign":
+            kind = "NUL bytes" if not any(view[walk.end :]) else "bytes that are no frame"
+            self.torn = Torn(walk.end, size, f"{size} {kind} after the last frame")
+            return
+        self.torn = Torn(walk.end, size, f"the last {size} bytes are a frame that was not finished")
+        won = decompressor.partial(view[walk.end :])
+        won = won[: won.rfind(b"\n") + 1]
+        if won:
+            self.unproven = text_length
+            yield number, won, walk.end
+
+    def _find(
+        self, code: str, severity: Severity, text: str, frame: int, offset: int, remedy: str | None = None
+    ) -> None:
+        place = Place(path=self.name, frame=frame, offset=offset)
+        self.findings.append(Finding(code=code, severity=severity, text=text, place=place, remedy=remedy))
