@@ -32,6 +32,12 @@ def parse(raw: bytes) -> Any:
         return json.loads(bytes(raw).decode(), parse_constant=_no_constant)  # decoded here: json would guess UTF-16
     except RecursionError:
         raise ValueError("nested too deeply to read") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start} ({raw[error.start]:#04x}) is not UTF-8") from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        raise ValueError("it holds a number with more digits than Python converts") from None
 
 
 def convert(kind: type, value: Any) -> Any:
@@ -120,7 +126,7 @@ def _build_tagged(structs: list[inspect.StructType], value: Mapping[str, Any], p
     for one in structs:
         if one.tag == tag:
             return _build_struct(one, value, path)
-    return Opaque(tag, freeze(value))  # type: ignore[arg-type]
+    return Opaque(tag, value)
 
 
 def _build_int(value: Any, low: int | None, high: int | None, path: str) -> int:
@@ -130,7 +136,7 @@ def _build_int(value: Any, low: int | None, high: int | None, path: str) -> int:
         _mismatch(path, "an integer", value)
     if (low is not None and value < low) or (high is not None and value > high):
         raise Mismatch(f"{path}: {str(value)[:40]} is out of range")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _build_float(value: Any, path: str) -> float:

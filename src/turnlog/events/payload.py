@@ -2,10 +2,11 @@
 
 ```
 Payload
-├── LogPayload        a fact that never becomes a message by itself
-│   ├── ModelInput    a fact that is shown to the model: it renders itself to a user message
+├── LogPayload        a fact that never becomes a message
 │   └── OpaquePayload a fact kept as JSON: known dsh types we do not interpret, unknown types, undecodable data
-└── SurfacePayload    may join the model-visible history; this set is closed (user, assistant, tool result)
+├── ModelInput        a fact that is shown to the model: it renders itself to a user message (`Session.append_input`)
+├── SurfacePayload    may join the model-visible history; this set is closed (user, assistant, tool result)
+└── EndSeed           only sessions write it
 ```
 
 ``class Weather(LogPayload, type="acme/weather")`` makes a frozen, keyword-only struct whose wire names are camelCase.
@@ -21,11 +22,11 @@ from typing import Any, ClassVar, Final, TypeVar, dataclass_transform
 from msgspec import Struct, StructMeta, field, inspect
 
 from .blocks import Block
-from .lossless import Json
-from .value import MAX_SAFE
+from .lossless import MAX_SAFE, Json
 
 M = TypeVar("M", bound="PayloadMeta")
 
+_JSON: Final[object] = Json  # the run-time marker; to a type checker Json is a union
 _TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9-]*(/[a-z0-9-]+)+")
 
 
@@ -40,12 +41,13 @@ class PayloadMeta(StructMeta):
         settings = {"frozen": True, "kw_only": True, "gc": False, "rename": "camel", "omit_defaults": True, **config}
         cls = super().__new__(mcls, name, bases, namespace, **settings)
         if type:
-            check_definition(cls, final=False)  # type: ignore[arg-type]
+            assert issubclass(cls, Payload)
+            check_definition(cls, final=False)
         return cls
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-class Payload(Struct, metaclass=PayloadMeta):
+class Payload(Struct, metaclass=PayloadMeta, frozen=True):
     """Base of everything an event can say."""
 
     event_type: ClassVar[str]
@@ -67,7 +69,7 @@ class SurfacePayload(Payload):
     surface: ClassVar[bool] = True
 
 
-class ModelInput(LogPayload):
+class ModelInput(Payload):
     """A fact the model is told about: define :meth:`render`, append it with ``Session.append_input``.
 
     One call appends the fact and the user message it renders to, which cites it; or neither.
@@ -165,7 +167,7 @@ def _mutable(info: inspect.Type, path: str, seen: tuple[type, ...]) -> Iterator[
             for index, item in enumerate(items):
                 yield from _mutable(item, f"{path}[{index}]", seen)
         case inspect.CustomType(cls=cls):
-            if cls is not Json:
+            if cls is not _JSON:
                 yield path, f"{cls.__name__}, whose members may change"
         case inspect.AnyType() | inspect.RawType():
             yield path, "Any" if isinstance(info, inspect.AnyType) else "raw JSON"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .header import Header
-from .payload import LogPayload
+from .payload import LogPayload, Payload
 from .value import Index
 
 
@@ -24,5 +24,5 @@ class RequestContext(LogPayload, type="request/context"):
     """Tokens; None says that the route advertises none."""
 
 
-class EndSeed(LogPayload, type="session/end-seed"):
+class EndSeed(Payload, type="session/end-seed"):
     """Everything before comes from an ended lifecycle. Only sessions write it themselves."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Final, TypeAlias, final
+from typing import Annotated, Never, TypeAlias, dataclass_transform, final
 from uuid import uuid4
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from .lossless import MAX_SAFE, Json, freeze
 
@@ -18,6 +18,7 @@ Index: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_SAFE)]
 """A non-negative :data:`SafeInt`: seqs, turn and step numbers, block indexes."""
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Value(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """A frozen part of an event. Python names are snake_case, the wire is camelCase; None is absent."""
 
@@ -29,25 +30,30 @@ class Opaque:
     Only readers make one. It may be appended again as it is; there is no way to build one from raw text.
     """
 
-    __slots__ = ("_value", "kind")
+    __slots__ = ("_kind", "_value")
 
-    kind: Final[str]  # type: ignore[misc]
-    """The tag it carries (``type`` of a block or chunk, ``kind`` of a source or reason)."""
+    _kind: str
+    _value: Mapping[str, Json]
 
     def __init__(self, kind: str, value: Mapping[str, Json]) -> None:
-        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "_kind", kind)
         object.__setattr__(self, "_value", value if type(value) is MappingProxyType else freeze(dict(value)))
 
-    def __setattr__(self, name: str, _value: object) -> None:
+    def __setattr__(self, name: str, _value: Never) -> None:
         raise AttributeError(f"Opaque is immutable: {name!r} cannot be set")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"Opaque is immutable: {name!r} cannot be deleted")
 
     @property
+    def kind(self) -> str:
+        """The tag it carries (``type`` of a block or chunk, ``kind`` of a source or reason)."""
+        return self._kind
+
+    @property
     def value(self) -> Mapping[str, Json]:
         """All its members, tag included, read-only."""
-        return self._value  # type: ignore[attr-defined, no-any-return]
+        return self._value
 
     def __json__(self) -> dict[str, Json]:
         return dict(self.value)

@@ -53,11 +53,11 @@ class Vocabulary:
     """
 
     core: ClassVar[Vocabulary]
-    kinds: Final[Mapping[str, type[Payload]]]  # type: ignore[misc]
+    kinds: Final[Mapping[str, type[Payload]]]
     """Event type → payload class."""
 
     def __init__(self, kinds: Mapping[str, type[Payload]]) -> None:
-        self.kinds = MappingProxyType(dict(kinds))  # type: ignore[misc]
+        self.kinds = MappingProxyType(dict(kinds))
         self.codec: Final = Codec(self.kinds)
         self._decoders = {
             kind: decoder_of(kind) for kind in self.kinds.values() if not issubclass(kind, OpaquePayload)
@@ -161,16 +161,16 @@ class Vocabulary:
 
 def _check(value: object, path: str, *, everything: bool = False) -> None:
     """Walk what no type proves (or *everything*, to find the place of a failure)."""
-    kind = type(value)
     if isinstance(value, Struct):
+        kind: type[Struct] = type(value)
         for name in kind.__struct_fields__ if everything else _open_fields(kind):
             _check(getattr(value, name), f"{path}.{_wire(kind, name)}", everything=everything)
-    elif kind is tuple:
-        for index, member in enumerate(value):  # type: ignore[arg-type]
+    elif type(value) is tuple:
+        for index, member in enumerate(value):
             _check(member, f"{path}[{index}]", everything=everything)
-    elif kind is Opaque:
-        check_open(value.value, path)  # type: ignore[attr-defined]
-    elif kind is list and any(isinstance(member, Struct) for member in value):  # type: ignore[attr-defined]
+    elif type(value) is Opaque:
+        check_open(value.value, path)
+    elif type(value) is list and any(isinstance(member, Struct) for member in value):
         raise LosslessError(f"{path}: a list could change after the append; use a tuple")
     else:
         check_open(value, path)

@@ -19,6 +19,7 @@ from turnlog.events import (
     AssistantMessage,
     Block,
     BlockEnd,
+    BlockStart,
     Finish,
     FinishAborted,
     FinishError,
@@ -43,7 +44,7 @@ from turnlog.events import (
     TurnStart,
 )
 
-from .event import AnyEvent
+from .event import AnyEvent, Replace
 
 NOT_STARTED: Final = (
     "This call was not started: the program stopped before it ran. Nothing was changed by it; it can be asked for again."
@@ -73,35 +74,42 @@ class _Attempt:
     """The chunks of the attempt that may still be running."""
 
     seqs: list[int] = field(default_factory=list)
-    texts: dict[int, Block] = field(default_factory=dict)
+    blocks: dict[int, Block | None] = field(default_factory=dict)
+    """By index, in the order in which the stream first names them."""
+    closed: set[int] = field(default_factory=set)
     ended: bool = False
     failed: bool = False
 
     def add(self, seq: int, chunk: object) -> None:
         if self.ended:
-            self.seqs, self.texts, self.ended, self.failed = [], {}, False, False
+            self.seqs, self.blocks, self.closed, self.ended, self.failed = [], {}, set(), False, False
         self.seqs.append(seq)
         match chunk:
+            case BlockStart(index=index):
+                self.blocks.setdefault(index, None)
             case TextDelta(index=index, text=text):
                 self._grow(index, TextBlock, text)
             case ReasoningDelta(index=index, text=text):
                 self._grow(index, ReasoningBlock, text)
-            case BlockEnd(index=index, block=TextBlock() | ReasoningBlock() as block):
-                self.texts[index] = block
+            case BlockEnd(index=index, block=block) if index not in self.closed:
+                self.closed.add(index)
+                self.blocks[index] = block
             case Finish(reason=reason):
                 self.ended, self.failed = True, isinstance(reason, FinishError | FinishAborted)
             case _:
                 pass
 
     def _grow(self, index: int, kind: type[TextBlock | ReasoningBlock], text: str) -> None:
-        known = self.texts.get(index)
+        if index in self.closed:
+            return
+        known = self.blocks.get(index)
         so_far = known.text if isinstance(known, TextBlock | ReasoningBlock) else ""
-        self.texts[index] = kind(so_far + text)
+        self.blocks[index] = kind(so_far + text)
 
     def visible(self) -> tuple[Block, ...]:
         if self.failed:
             return ()
-        return tuple(b for b in self.texts.values() if isinstance(b, TextBlock | ReasoningBlock) and b.text.strip())
+        return tuple(b for b in self.blocks.values() if isinstance(b, TextBlock | ReasoningBlock) and b.text.strip())
 
 
 @dataclass(slots=True)
@@ -111,9 +119,13 @@ class _Tail:
     turn: int = 0
     step: int = 0
     calls: list[_Call] = field(default_factory=list)
+    early: dict[str, int] = field(default_factory=dict)
+    """Calls that no message of the step has asked for so far: id → seq."""
     attempt: _Attempt = field(default_factory=_Attempt)
 
     def read(self, event: AnyEvent) -> None:
+        if isinstance(event.surface_op, Replace):
+            return  # rewritten history asks for nothing and answers nothing
         match event.data:
             case TurnStart(turn=turn):
                 self.turn, self.step = turn, 0
@@ -133,20 +145,25 @@ class _Tail:
                 self.attempt = _Attempt()
             case AssistantMessage(message=message, step=step):
                 self.attempt = _Attempt()
-                self.calls += [_Call(block, step) for block in message.content if isinstance(block, ToolCallBlock)]
+                asked = [block for block in message.content if isinstance(block, ToolCallBlock)]
+                self.calls += [_Call(block, step, self.early.pop(block.id, None)) for block in asked]
             case ToolCall(call_id=call_id):
                 waiting = next((c for c in self.calls if c.block.id == call_id and c.seq is None), None)
-                if waiting is not None:
+                if waiting is None:
+                    self.early[call_id] = event.seq
+                else:
                     waiting.seq = event.seq
             case ToolResult(call_id=call_id):
                 answered = next((c for c in self.calls if c.block.id == call_id), None)
-                if answered is not None:
+                if answered is None:
+                    self.early.pop(call_id, None)
+                else:
                     self.calls.remove(answered)
             case _:
                 pass
 
     def _forget(self) -> None:
-        self.calls, self.attempt = [], _Attempt()
+        self.calls, self.early, self.attempt = [], {}, _Attempt()
 
 
 def closers(open_turn: Iterable[AnyEvent], length: int, source: ModelSource | None) -> list[Closer]:

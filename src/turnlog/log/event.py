@@ -8,10 +8,10 @@ code that uses events only ever names ``SessionEvent``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Raw, Struct, StructMeta, UnsetType, field
 from msgspec.structs import force_setattr
 
 from turnlog.events import Codec, Message, Payload, Vocabulary, message_of
@@ -44,7 +44,7 @@ class ReplaceSeqs(Replace, frozen=True, gc=False, forbid_unknown_fields=True):
 
 if TYPE_CHECKING:
     _OnlyTrue: TypeAlias = bool | UnsetType
-    _Cached: TypeAlias = D_co | UnsetType
+    _Cached: TypeAlias = Payload | UnsetType
     _Stored: TypeAlias = Raw | bytes
 else:
 
@@ -141,6 +141,7 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
 
 
 AnyEvent: TypeAlias = SessionEvent[Payload]
+EventClass: TypeAlias = type[AnyEvent]
 
 
 def is_event(event: AnyEvent, kind: type[P]) -> TypeGuard[SessionEvent[P]]:
@@ -151,7 +152,7 @@ def is_event(event: AnyEvent, kind: type[P]) -> TypeGuard[SessionEvent[P]]:
 def expand_ranges(stored: Iterable[int | tuple[int, int]]) -> tuple[int, ...]:
     """The seqs of a stored source list, in which ``[start, end]`` stands for a run."""
     if type(stored) is tuple and not any(type(one) is tuple for one in stored):
-        return stored  # type: ignore[return-value]
+        return stored
     seqs: list[int] = []
     for one in stored:
         if isinstance(one, tuple):
@@ -161,9 +162,12 @@ def expand_ranges(stored: Iterable[int | tuple[int, int]]) -> tuple[int, ...]:
     return tuple(seqs)
 
 
+_ONLY_TRUE: Final[object] = _OnlyTrue  # the run-time marker; to a type checker it is a union
+
+
 def decode_hook(kind: type, value: Any) -> Any:
     """msgspec's hook for the two fields that take less than JSON can say."""
-    if kind is _OnlyTrue and value is True:
+    if kind is _ONLY_TRUE and value is True:
         return True
     raise ValueError(f"{value!r:.40} is not allowed here")
 
@@ -181,9 +185,9 @@ def event_class(codec: Codec, *, replace: type[Replace] = Replace, any_type: boo
         "codec": codec,
         "__repr__": SessionEvent.__repr__,
     }
-    kind = type(SessionEvent)
-    made = kind("SessionEvent", (SessionEvent,), namespace, frozen=True, gc=False, forbid_unknown_fields=True)
-    return made  # type: ignore[return-value]
+    made = StructMeta("SessionEvent", (SessionEvent,), namespace, frozen=True, gc=False, forbid_unknown_fields=True)
+    assert issubclass(made, SessionEvent)
+    return made
 
 
 def event_decoder(kind: type[AnyEvent]) -> msgspec.json.Decoder[AnyEvent]:

@@ -244,7 +244,8 @@ class Session:
         if not self._closes:
             return ()
         if self._closers is None:
-            self._closers = tuple(self._as_events(self.owed()))
+            owed = self.owed()
+            self._closers = tuple(self._as_events(owed)) if owed else ()
         return self._closers
 
     def owed(self) -> list[Closer]:

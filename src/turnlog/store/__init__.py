@@ -11,4 +11,6 @@ from .errors import (
 )
 from .finding import Finding, Place
 from .load import Branch, StoredSession, load
+from .discover import SessionEntry, default_roots, find_session, latest, list_sessions
 from .source import Torn
+from .verify import Report, verify

@@ -125,7 +125,7 @@ class Decompressor:
             stream = self._context.decompressobj()
             content = stream.decompress(piece)
         except (zstandard.ZstdError, MemoryError) as error:
-            raise ValueError(str(error).removeprefix("decompression error: ")) from None
+            raise ValueError(str(error).rpartition("error: ")[2]) from None
         if not stream.eof:
             raise ValueError("its last block is missing")
         return content

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 
 from turnlog.events.lenient import parse
 from turnlog.events.lossless import MAX_SAFE
-from turnlog.log.event import AnyEvent, Replace, event_class, event_decoder
+from turnlog.log.event import AnyEvent, SessionEvent, event_class, event_decoder
 from turnlog.log.rows import RUN_TYPES, PackedRun
 
 from .formats import Format
@@ -54,16 +54,16 @@ class LineReader:
     def read(self, line: bytes) -> AnyEvent | PackedRun | Unknown | Fault:
         """One line without its newline (a trailing CR is white space)."""
         try:
-            return self._decode(line)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            pass
-        if b"\0" in line:
-            return _nul_fault(line)
-        try:
             text = line.decode()
         except UnicodeDecodeError as error:
             return Fault("not-utf8", f"byte {error.start} of the line ({line[error.start]:#04x}) is not UTF-8.",
-                         "The text was damaged or written in another encoding; turnlog never guesses which.")
+                         "The text was damaged or written in another encoding; turnlog never guesses which.",
+                         self._fast(line))
+        event = self._fast(line)
+        if event is not None:
+            return event
+        if b"\0" in line:
+            return self._nul_fault(line)
         try:
             value = parse(line)
         except ValueError as error:
@@ -74,6 +74,21 @@ class LineReader:
             return self._run(text, value)
         return self._event(text, value)
 
+    def _fast(self, line: bytes) -> AnyEvent | None:
+        try:
+            return self._decode(line)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return None
+
+    def _nul_fault(self, line: bytes) -> Fault:
+        start = line.index(b"\0")
+        run = len(line[start:]) - len(line[start:].lstrip(b"\0"))
+        rest = line.strip(b"\0")
+        inside = self.read(rest) if rest and b"\0" not in rest else None
+        return Fault("nul-bytes", f"{run} NUL bytes at byte {start} of the line.",
+                     "A power cut left a hole in the file. turnlog verify --forensic shows what is around it.",
+                     inside if isinstance(inside, SessionEvent) else None)
+
     def _run(self, text: str, value: dict[str, Any]) -> PackedRun | Fault:
         fault = run_fault(value)
         if fault is not None:
@@ -82,9 +97,11 @@ class LineReader:
 
     def _event(self, text: str, value: dict[str, Any]) -> AnyEvent | Unknown | Fault:
         fault = _envelope_fault(value)
-        if fault is not None:
+        if fault is not None and fault.code != "time":
             return fault
         event = self._build(text, value)
+        if fault is not None:
+            return fault if isinstance(event, Fault) else fault._replace(event=event)
         if isinstance(event, Fault):
             return event
         known = value["type"] in self._format_kinds
@@ -137,7 +154,8 @@ def _envelope_fault(value: dict[str, Any]) -> Fault | None:
     if not _is_seq(value["seq"]):
         return Fault("envelope", f"seq is {_show(value['seq'])}, not an integer from 0 to 2**53 - 1.")
     if not _is_int(value["time"]) or abs(value["time"]) > MAX_SAFE:
-        return Fault("envelope", f"time is {_show(value['time'])}, not epoch milliseconds within ±(2**53 - 1).",
+        code = "time" if _is_int(value["time"]) else "envelope"
+        return Fault(code, f"time is {_show(value['time'])}, not epoch milliseconds within ±(2**53 - 1).",
                      "Other readers cannot hold it.")
     return None
 
@@ -154,13 +172,6 @@ def _is_source(value: Any) -> bool:
     if isinstance(value, list):
         return len(value) == 2 and _is_seq(value[0]) and _is_seq(value[1]) and value[0] <= value[1]
     return _is_seq(value)
-
-
-def _nul_fault(line: bytes) -> Fault:
-    start = line.index(b"\0")
-    run = len(line[start:]) - len(line[start:].lstrip(b"\0"))
-    return Fault("nul-bytes", f"{run} NUL bytes at byte {start} of the line.",
-                 "A power cut left a hole in the file. turnlog verify --forensic shows what is around it.")
 
 
 def _member(text: str, name: str) -> Raw:

@@ -8,7 +8,7 @@ in silence: what is not part of the log as read is in ``findings``, ``torn`` or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -131,16 +131,28 @@ def locate(path: Path) -> Path:
     return newest[0].path
 
 
-def read_log(source: Source, *, vocabulary: Vocabulary = Vocabulary.core, forensic: bool = False) -> ReadLog:
-    """Read a whole log. Raises :class:`LogRefused` unless *forensic* (and even then without a usable header)."""
-    return _Reader(source, vocabulary, forensic).read()
+def read_log(
+    source: Source,
+    *,
+    vocabulary: Vocabulary = Vocabulary.core,
+    forensic: bool = False,
+    watch: Callable[[Block], object] | None = None,
+) -> ReadLog:
+    """Read a whole log. Raises :class:`LogRefused` unless *forensic* (and even then without a usable header).
+
+    *watch* sees each block of text once, before its events are read.
+    """
+    return _Reader(source, vocabulary, forensic, watch).read()
 
 
 class _Reader:
     """One pass over one log."""
 
-    def __init__(self, source: Source, vocabulary: Vocabulary, forensic: bool) -> None:
+    def __init__(
+        self, source: Source, vocabulary: Vocabulary, forensic: bool, watch: Callable[[Block], object] | None = None
+    ) -> None:
         self._source = source
+        self._watch = watch
         self._vocabulary = vocabulary
         self._forensic = forensic
         self._noted: set[str] = set()
@@ -176,6 +188,9 @@ class _Reader:
             cut = text.index(b"\n") + 1
             text, line, offset = text[cut:], line + 1, offset + cut
         cut = text.find(b"\n") + 1 or len(text)
+        starts = [start for start, _number, _at in block.frames if 0 < start - offset < cut]
+        if starts and text[starts[0] - offset - 1 : starts[0] - offset] == b"}":
+            cut = starts[0] - offset  # a header frame without its newline, noted as such by the container
         try:
             value = parse(text[:cut])
         except ValueError:
@@ -194,7 +209,7 @@ class _Reader:
         for text_of in odd:
             self._note("header", f"{text_of}; dsh refuses such a header.", "fault", Place(path=self._source.name, line=line))
         self._identity(header)
-        return Block(text[cut:], line + 1, offset + cut, block.frames)
+        return Block(text[cut:], line + (text[cut - 1 : cut] == b"\n"), offset + cut, block.frames)
 
     _pending_note: tuple[str, str] | None = None
 
@@ -252,6 +267,8 @@ class _Reader:
     def _block(self, block: Block) -> None:
         if not block.text:
             return
+        if self._watch is not None:
+            self._watch(block)
         unproven = self._source.unproven
         if unproven is not None and block.offset + len(block.text) > unproven:
             self._slow(block)
@@ -356,7 +373,7 @@ class _Reader:
 
     def _find_line(self, block: Block, seq: int) -> Place:
         needle = b'"seq":%d,' % seq
-        for line, offset, text in _lines(block):
+        for line, offset, text in block.lines():
             if needle in text or b"seq" in text and _seq_of(text) == seq:
                 return self._place(block, line, offset)
         return Place(path=self._source.name)
@@ -364,7 +381,7 @@ class _Reader:
     # -- lines --------------------------------------------------------------------------------------------------
 
     def _slow(self, block: Block) -> None:
-        listed = list(_lines(block))
+        listed = list(block.lines())
         for index, (line, offset, text) in enumerate(listed):
             unterminated = index == len(listed) - 1 and not block.text.endswith(b"\n")
             place = self._place(block, line, offset)
@@ -400,12 +417,13 @@ class _Reader:
             return
         told = fault.text
         if fault.code == "nul-bytes":
-            told += f" {self._around(rest)}"
+            told += f" {self._around(rest, self._log.rows.length + (fault.event is not None))}"
         self._refuse(self._finding(fault.code, "refused", told, place, remedy=fault.remedy))
+        if fault.event is not None:
+            self._take(fault.event, place)
 
-    def _around(self, rest: list[tuple[int, int, bytes]]) -> str:
+    def _around(self, rest: list[tuple[int, int, bytes]], expected: int) -> str:
         """Whether events are missing at a hole in the file."""
-        expected = self._log.rows.length
         for _line, _offset, text in rest:
             seq = _seq_of(text)
             if seq is not None:
@@ -550,10 +568,7 @@ class _Reader:
                        kind="unsupported" if unsupported else "corrupt")
 
     def _place(self, block: Block, line: int, offset: int) -> Place:
-        if not block.frames:
-            return Place(path=self._source.name, line=line, offset=offset)
-        _start, number, file_offset = max((one for one in block.frames if one[0] <= offset), default=block.frames[0])
-        return Place(path=self._source.name, line=line, frame=number, offset=file_offset)
+        return block.place(self._source.name, line, offset)
 
 
 def _with_rest(finding: Finding, source: Source) -> Finding:
@@ -608,17 +623,6 @@ def _is_utf8(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _lines(block: Block) -> Iterator[tuple[int, int, bytes]]:
-    """Line number, text offset and bytes of each line of a block."""
-    offset = block.offset
-    lines = block.text.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    for number, line in enumerate(lines, block.line):
-        yield number, offset, line
-        offset += len(line) + 1
 
 
 def _seq_of(line: bytes) -> int | None:

@@ -30,6 +30,23 @@ class Block(NamedTuple):
     frames: tuple[tuple[int, int, int], ...] = ()
     """For compressed logs: (text offset, frame number, file offset) of each frame that begins in it."""
 
+    def lines(self) -> Iterator[tuple[int, int, bytes]]:
+        """Number, text offset and bytes of each line."""
+        offset = self.offset
+        lines = self.text.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        for number, line in enumerate(lines, self.line):
+            yield number, offset, line
+            offset += len(line) + 1
+
+    def place(self, path: str | None, line: int, offset: int) -> Place:
+        """Where in the file one of its lines lies; for compressed logs the frame and its byte."""
+        if not self.frames:
+            return Place(path=path, line=line, offset=offset)
+        _start, number, file_offset = max((one for one in self.frames if one[0] <= offset), default=self.frames[0])
+        return Place(path=path, line=line, frame=number, offset=file_offset)
+
 
 class Torn(NamedTuple):
     """A tail that the writer did not finish."""

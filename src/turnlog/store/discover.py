@@ -1,0 +1,163 @@
+"""Finding sessions: which there are under a root, and which one somebody means.
+
+One bad session never hides the others: what cannot be read is listed with the reason. Only first lines are read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from turnlog.events.lenient import parse
+from turnlog.log import SessionHeader
+
+from .errors import SessionAmbiguous, SessionNotFound
+from .frames import MAGIC
+from .header import HeaderRefused, read_header
+from .load import locate
+from .names import LogFile, decode_session, encode_project, log_files, session_directories
+
+_FIRST_LINE = 1 << 20
+"""Bytes a header line may have; real ones have a few hundred."""
+
+
+@dataclass(frozen=True)
+class SessionEntry:
+    """One session directory."""
+
+    id: str
+    """The id its header says, or the one its directory is named for."""
+    path: Path
+    """The log file of its newest generation."""
+    version: int
+    header: SessionHeader | None
+    problem: str | None
+    """Why it cannot be read as it should be, or None."""
+    size: int
+    """Bytes of the log file."""
+    modified_ms: int
+    """When the file was last written, epoch ms."""
+
+    @property
+    def created_ms(self) -> int:
+        """When the session began, epoch ms; the file's time for a damaged header."""
+        return self.modified_ms if self.header is None else self.header.created_at
+
+
+def default_roots() -> list[Path]:
+    """Where sessions usually are: Turnlog's own root and dsh's, as far as they exist."""
+    own = Path(os.environ.get("TURNLOG_HOME") or Path.home() / ".turnlog") / "sessions"
+    dsh = Path(os.environ.get("DSH_HOME") or Path.home() / ".dsh") / "sessions"
+    return [root for root in (own, dsh) if root.is_dir()]
+
+
+def list_sessions(roots: Iterable[Path]) -> list[SessionEntry]:
+    """Every session under *roots*, newest first, damaged ones included. A missing root holds none."""
+    entries = [entry for root in roots for entry in _entries(root)]
+    duplicates = _repeated(entry.id for entry in entries if entry.header is not None)
+    marked = [_mark_duplicate(entry, entries) if entry.id in duplicates else entry for entry in entries]
+    return sorted(marked, key=lambda entry: (-entry.created_ms, entry.id, str(entry.path)))
+
+
+def find_session(text: str, roots: Sequence[Path]) -> Path:
+    """The log file that *text* means: a path, a session id, or a prefix of exactly one id.
+
+    Raises :class:`SessionNotFound` or :class:`SessionAmbiguous`, which lists what matches.
+    """
+    path = Path(text)
+    if path.exists():
+        return locate(path)
+    entries = list_sessions(roots)
+    exact = [entry for entry in entries if entry.id == text]
+    found = exact or [entry for entry in entries if text and entry.id.startswith(text)]
+    if not found:
+        where = ", ".join(map(str, roots)) or "no root directory"
+        raise SessionNotFound(f"no session {text!r}: it is neither a file nor the beginning of an id in {where}; "
+                              "turnlog ls lists the sessions there are")
+    if len(found) > 1:
+        listed = ", ".join(f"{entry.id} ({entry.path})" for entry in found[:10])
+        raise SessionAmbiguous(f"{text!r} matches {len(found)} sessions: {listed}; give more of the id, or the path")
+    return found[0].path
+
+
+def latest(roots: Sequence[Path]) -> Path:
+    """The log file of the newest readable session. Raises :class:`SessionNotFound` when there is none."""
+    for entry in list_sessions(roots):
+        if entry.header is not None:
+            return entry.path
+    raise SessionNotFound(f"no readable session under {', '.join(map(str, roots)) or 'any root'}")
+
+
+def _entries(root: Path) -> Iterable[SessionEntry]:
+    for directory in session_directories(root):
+        files = log_files(directory)
+        if files:
+            yield _entry(directory, files)
+
+
+def _entry(directory: Path, files: list[LogFile]) -> SessionEntry:
+    newest = files[-1]
+    named = decode_session(directory.name)
+    try:
+        status = newest.path.stat()
+        size, modified = status.st_size, status.st_mtime_ns // 1_000_000
+        header, problem = _read_first(newest)
+    except OSError as error:
+        size = modified = 0
+        header, problem = None, f"cannot be opened: {error.strerror or error}"
+    if header is not None and problem is None:
+        problem = _identity_problem(directory, files, header, named)
+    return SessionEntry(named if header is None else header.id, newest.path, newest.version, header, problem, size,
+                        modified)
+
+
+def _read_first(file: LogFile) -> tuple[SessionHeader | None, str | None]:
+    with file.path.open("rb") as stream:
+        data = stream.read(_FIRST_LINE)
+    if not data:
+        return None, "the file is empty"
+    if data[:4] == MAGIC:
+        try:
+            data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+        except zstandard.ZstdError:
+            return None, "its first frame does not verify"
+    line = data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
+    if not line:
+        return None, "its first frame was never finished, so there is no header"
+    try:
+        header, _odd = read_header(parse(line))
+    except HeaderRefused as error:
+        return None, str(error).rstrip(".")
+    except ValueError:
+        return None, "the first line is not JSON, so there is no header"
+    if header.version != file.version:
+        return header, f"the file is named as format {file.version}, but its header says format {header.version}"
+    return header, None
+
+
+def _identity_problem(directory: Path, files: list[LogFile], header: SessionHeader, named: str) -> str | None:
+    same = [one.path.name for one in files if one.version == files[-1].version]
+    if len(same) > 1:
+        return f"{' and '.join(same)} are two files of one generation"
+    if named != header.id:
+        return f"the directory is named for session {named!r}, but the log says it is {header.id!r}"
+    if directory.parent.name != encode_project(header.cwd):
+        return f"the directory {directory.parent.name!r} is not the one of the log's cwd {header.cwd!r}"
+    return None
+
+
+def _repeated(ids: Iterable[str]) -> set[str]:
+    seen: set[str] = set()
+    return {one for one in ids if one in seen or seen.add(one)}  # type: ignore[func-returns-value]
+
+
+def _mark_duplicate(entry: SessionEntry, entries: list[SessionEntry]) -> SessionEntry:
+    others = [str(one.path) for one in entries if one.id == entry.id and one.path != entry.path]
+    if entry.problem is not None or not others:
+        return entry
+    return SessionEntry(entry.id, entry.path, entry.version, entry.header, f"the same id is also at {others[0]}",
+                        entry.size, entry.modified_ms)

@@ -1,0 +1,74 @@
+"""What all tests share: how much is tried, and how many tries are reported.
+
+A *proof* is a property tried on many generated inputs. ``make test`` tries few of them, ``TURNLOG_PROOF=full`` many;
+either way the number is printed at the end of the run. A test reports it with
+``record_property("proof", "what was proven: 1000 logs")``, which also reaches the summary from xdist's workers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import SearchStrategy
+
+FULL: Final = os.environ.get("TURNLOG_PROOF") == "full"
+
+REDUCED_EXAMPLES: Final = 60
+FULL_EXAMPLES: Final = 3000
+EXAMPLES: Final = FULL_EXAMPLES if FULL else REDUCED_EXAMPLES
+
+_ALWAYS: Final[dict[str, Any]] = {
+    "deadline": None,  # no time limits: a slow machine is no fault
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("reduced", max_examples=REDUCED_EXAMPLES, **_ALWAYS)
+settings.register_profile("full", max_examples=FULL_EXAMPLES, **_ALWAYS)
+settings.load_profile("full" if FULL else "reduced")
+
+
+class Prove(Protocol):
+    """Tries *check* on generated arguments and records how often, under *name*."""
+
+    def __call__(
+        self, name: str, check: Callable[..., object], *arguments: SearchStrategy[Any], times: int = 1
+    ) -> None: ...
+
+
+@pytest.fixture
+def prove(record_property: Callable[[str, object], None]) -> Prove:
+    """Run a property and report the number of tries: ``prove("live equals naive", check, random_logs)``."""
+
+    def run(name: str, check: Callable[..., object], *arguments: SearchStrategy[Any], times: int = 1) -> None:
+        tried = 0
+
+        @settings(max_examples=EXAMPLES * times)
+        @given(*arguments)
+        def once(*drawn: Any) -> None:
+            nonlocal tried
+            tried += 1
+            check(*drawn)
+
+        once()
+        record_property("proof", f"{name}: {tried:,}")
+
+    return run
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the proofs of this run with their counts."""
+    reports = [report for kind in ("passed", "failed", "xfailed") for report in terminalreporter.stats.get(kind, [])]
+    proofs = sorted(
+        str(value)
+        for report in reports
+        for key, value in getattr(report, "user_properties", ())
+        if key == "proof" and report.when == "call"
+    )
+    if proofs:
+        terminalreporter.section(f"proofs ({'full' if FULL else 'reduced'} counts)")
+        for line in proofs:
+            terminalreporter.write_line(line)
