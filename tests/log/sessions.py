@@ -112,7 +112,9 @@ def chunk(chunk: StreamChunk, *, turn: int = 1, step: int = 1) -> AssistantChunk
     return AssistantChunk(turn=turn, step=step, chunk=chunk)
 
 
-def answer(*blocks: Block, turn: int = 1, step: int = 1, id: str = "a", interrupted: bool | None = None) -> AssistantMessage:
+def answer(
+    *blocks: Block, turn: int = 1, step: int = 1, id: str = "a", interrupted: bool | None = None
+) -> AssistantMessage:
     message = Message(role="assistant", content=blocks, source=SOURCE, id=id)
     return AssistantMessage(turn=turn, step=step, message=message, interrupted=interrupted)
 

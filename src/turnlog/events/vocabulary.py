@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, inspect
 
 from . import dsh
 from .codec import RETIRED, Codec, decoder_of, encode
@@ -112,23 +112,22 @@ class Vocabulary:
         if decode is None:
             return self._snapshot_opaque(payload)
         try:
-            for name in kind.open_fields:
-                _check(getattr(payload, name), f"$.{_wire(kind, name)}")
+            if kind.open_fields:
+                for name, wire, walk in _OPEN.get(kind) or _fields(kind, False):
+                    walk(getattr(payload, name), f"$.{wire}", False)
             raw = encode(payload)
             try:
                 data = decode(raw)
+                same = data == payload
             except msgspec.ValidationError:  # an Opaque inside, which only the slow decoder knows; or a wrong type
-                _check(payload, "$", everything=True)  # no field's type proves what an Opaque holds
+                _check(payload, "$", True)  # no field's type proves what an Opaque holds
                 data = convert(kind, parse(raw))
-                if encode(data) != raw:
-                    raise self._diagnose(payload, None) from None
-            if data == payload:
+                same = data == payload and encode(data) == raw
+            if same:
                 return raw, data
-        except LosslessError as error:
-            raise LosslessError(f"{kind.event_type}: {error}") from None
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise self._diagnose(payload, error) from None
-        raise self._diagnose(payload, None)
+        raise self._diagnose(payload, None, data)
 
     def _snapshot_opaque(self, payload: Payload) -> tuple[bytes, Payload]:
         kind = type(payload)
@@ -145,49 +144,107 @@ class Vocabulary:
         raw = encode(payload)
         return raw, self.codec.slow_payload(kind.event_type, raw, 0) if kind.event_type in self.codec.kinds else payload
 
-    def _diagnose(self, payload: Payload, cause: Exception | None) -> LosslessError:
+    def _diagnose(self, payload: Payload, cause: Exception | None, kept: Payload | None = None) -> LosslessError:
         name = type(payload).event_type
         try:
-            _check(payload, "$", everything=True)
+            _check(payload, "$", True)
         except LosslessError as error:
             return LosslessError(f"{name}: {error}")
         except RecursionError:
             return LosslessError(f"{name}: $: nested too deeply to be read back (or cyclic); store it flatter")
+        if cause is None:
+            return LosslessError(f"{name}: {_difference(payload, kept)}")
+        if isinstance(cause, LosslessError):
+            return LosslessError(f"{name}: {cause}")
         if isinstance(cause, Mismatch | msgspec.ValidationError):
             return LosslessError(f"{name}: {cause}; the value does not have its field's type")
-        found = cause if cause is not None else "reads back as another value; use the field's exact types"
-        return LosslessError(f"{name}: $: {found}")
+        return LosslessError(f"{name}: $: {cause}")
 
 
-def _check(value: object, path: str, *, everything: bool = False) -> None:
+def _check(value: object, path: str, everything: bool = False) -> None:
     """Walk what no type proves (or *everything*, to find the place of a failure)."""
-    if isinstance(value, Struct):
-        kind: type[Struct] = type(value)
-        for name in kind.__struct_fields__ if everything else _open_fields(kind):
-            _check(getattr(value, name), f"{path}.{_wire(kind, name)}", everything=everything)
-    elif type(value) is tuple:
-        for index, member in enumerate(value):
-            _check(member, f"{path}[{index}]", everything=everything)
-    elif type(value) is Opaque:
-        check_open(value.value, path)
-    elif type(value) is list and any(isinstance(member, Struct) for member in value):
-        raise LosslessError(f"{path}: a list could change after the append; use a tuple")
+    kind = type(value)
+    fields = _OPEN.get(kind)
+    if fields is not None or isinstance(value, Struct):
+        if fields is None or everything:
+            fields = _fields(kind, everything)
+        for name, wire, walk in fields:
+            walk(getattr(value, name), f"{path}.{wire}", everything)
+    elif kind is tuple:
+        for index, member in enumerate(value):  # type: ignore[arg-type, var-annotated]
+            _check(member, f"{path}[{index}]", everything)
+    elif kind is Opaque:
+        check_open(value.value, path)  # type: ignore[attr-defined]
+    elif kind is list or kind is dict:
+        remedy = "a tuple" if kind is list else "its field's own type"
+        raise LosslessError(f"{path}: a {kind.__name__} could change after the append; use {remedy}")
     else:
         check_open(value, path)
 
 
-_OPEN: Final[dict[type, tuple[str, ...]]] = {}
+def _check_json(value: object, path: str, _everything: bool) -> None:
+    check_open(value, path)
 
 
-def _open_fields(kind: type[Struct]) -> tuple[str, ...]:
-    names = _OPEN.get(kind)
-    if names is None:
-        names = _OPEN[kind] = open_fields(kind)
-    return names
+def _check_jsons(value: object, path: str, everything: bool) -> None:
+    if type(value) is not tuple:
+        _check(value, path, everything)
+        return
+    for index, member in enumerate(value):
+        check_open(member, f"{path}[{index}]")
 
 
-def _wire(kind: type[Struct], name: str) -> str:
-    return kind.__struct_encode_fields__[kind.__struct_fields__.index(name)]
+_Walk: TypeAlias = Callable[[object, str, bool], None]
+_Fields: TypeAlias = tuple[tuple[str, str, _Walk], ...]
+_OPEN: Final[dict[type, _Fields]] = {}
+
+
+def _fields(kind: type, everything: bool) -> _Fields:
+    """Name, wire name and walk of a struct's fields: of those that need one, or of all."""
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    if everything:
+        return tuple((one.name, one.encode_name, _walk_of(one.type)) for one in info.fields)
+    names = open_fields(kind)
+    _OPEN[kind] = tuple((one.name, one.encode_name, _walk_of(one.type)) for one in info.fields if one.name in names)
+    return _OPEN[kind]
+
+
+def _walk_of(info: inspect.Type) -> _Walk:
+    match info:
+        case inspect.CustomType():
+            return _check_json
+        case inspect.UnionType(types=types) if any(isinstance(one, inspect.CustomType) for one in types):
+            return _check_json
+        case inspect.VarTupleType(item_type=inspect.CustomType()):
+            return _check_jsons
+        case _:
+            return _check
+
+
+def _difference(given: object, kept: object, path: str = "$") -> str:
+    """Where and how a payload reads back as another one."""
+    pairs: list[tuple[object, object, str]] = []
+    if isinstance(given, Struct) and type(given) is type(kept):
+        pairs = [(getattr(given, n), getattr(kept, n), f"{path}.{w}") for n, w, _ in _fields(type(given), True)]
+    elif isinstance(given, tuple) and isinstance(kept, tuple) and len(given) == len(kept):
+        pairs = [(one, other, f"{path}[{n}]") for n, (one, other) in enumerate(zip(given, kept, strict=True))]
+    for differs in (_unequal, _of_other_types):  # 1.0 equals 1, so types come second
+        for one, other, place in pairs:
+            if differs(one, other):
+                return _difference(one, other, place)
+    return (f"{path}: {type(given).__name__} reads back as another value ({type(kept).__name__}); use the exact type "
+            "of its field")
+
+
+def _unequal(one: object, other: object) -> bool:
+    return bool(one != other)
+
+
+def _of_other_types(one: object, other: object) -> bool:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return list(map(type, one)) != list(map(type, other))
+    return type(one) is not type(other)
 
 
 Vocabulary.core = Vocabulary({kind.event_type: kind for kind in CORE})

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct, field
 from turnlog.events import AssistantChunk, ReasoningDelta, StreamChunk, TextDelta, ToolCallDelta
 from turnlog.events.lossless import dump
 
-from .event import AnyEvent, SessionEvent
+from .event import AnyEvent, EventClass, SessionEvent
 
 RUN_TYPES: Final = frozenset({"text-chunks", "reasoning-chunks", "tool-call-chunks"})
 
@@ -61,7 +61,7 @@ class PackedRun(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
             return convert(RunData, parse(bytes(self.raw)))  # type: ignore[no-any-return]
 
-    def events(self, kind: type[AnyEvent]) -> list[AnyEvent]:
+    def events(self, kind: EventClass) -> list[AnyEvent]:
         """Its chunk events, as instances of *kind*."""
         data = self.unpack()
         make = _maker(self.type, data)

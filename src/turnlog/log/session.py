@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, Literal, TypeVar, overload
 
 from msgspec import UNSET, Raw
 
@@ -416,7 +416,7 @@ class Session:
         type_name = data.event_type
         ignorable = True if self.vocabulary.is_plugin(type_name) else UNSET
         when = self._clock() if time is None else time
-        event = self._kind(type_name, self._rows.length, when, raw, op, cited, ignorable, data)  # type: ignore[arg-type]
+        event = self._kind(type_name, self._rows.length, when, raw, op, cited, ignorable, data)
         self._rows.add(event)
         if plan is not None:
             self._surface.apply(plan)
@@ -427,6 +427,14 @@ class Session:
 
     # -- telling ------------------------------------------------------------------------------------------------
 
+    @overload
+    def subscribe(
+        self, listener: Callable[[AnyEvent], object], *, from_seq: int | None = None, batches: Literal[False] = False
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self, listener: Callable[[Sequence[AnyEvent]], object], *, from_seq: int | None = None, batches: Literal[True]
+    ) -> Subscription: ...
     def subscribe(
         self, listener: Callable[[Any], object], *, from_seq: int | None = None, batches: bool = False
     ) -> Subscription:

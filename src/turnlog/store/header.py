@@ -54,7 +54,7 @@ def _require(value: dict[str, Any], version: int) -> None:
     if not isinstance(value.get("id"), str) or not value["id"]:
         raise HeaderRefused("the header has no session id.")
     for name in ("createdAt", "delegationDepth", "seedLength"):
-        count = value.get(name, 0 if name != "createdAt" else None)
+        count: Any = value.get(name, 0 if name != "createdAt" else None)
         if type(count) not in (int, float) or count != int(count) or not 0 <= count <= MAX_SAFE:
             raise HeaderRefused(f"the header's {name} is {count!r}, not an integer from 0 to 2**53 - 1.")
     for name in ("cwd", "parentSession", "agentPreset"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +37,9 @@ from .packed import ROW_PREFIXES, decode_rows
 from .source import Block, Source, Torn
 
 _BOM: Final = b"\xef\xbb\xbf"
+_PIECE: Final = 32 << 10
+"""Bytes of text checked for UTF-8 at once."""
+
 _TORN_FAULTS: Final = frozenset({"not-json", "not-utf8", "nul-bytes"})
 """What an unfinished last line can look like. A complete record that breaks a rule is never one of them."""
 
@@ -217,7 +221,7 @@ class _Reader:
         codec = format.codec(format.kinds(self._vocabulary), header.id)
         kind = event_class(codec, replace=format.replace)
         self._kind = kind
-        self._decoder = event_decoder(kind)
+        self._decode = event_decoder(kind).decode
         self._lines = LineReader(format, kind)
         self._log = ReadLog(format, header, Rows(kind), Surface(), compressed=self._source.compressed)
         if self._pending_note is not None:
@@ -280,14 +284,14 @@ class _Reader:
         text = block.text
         if not text.endswith(b"}\n") or not _is_utf8(text):
             return False
+        lines = text.split(b"\n")
+        lines.pop()
         try:
-            if self._log.format.packed and b'-chunks","seq0":' in text:
-                return self._fast_packed(block)
-            events = self._decode_exact(text)
+            events = list(map(self._decode, lines))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return False
+            return self._fast_packed(block, lines)  # most likely the first packed row
         rows = self._log.rows
-        if events is None or [event.seq for event in events] != list(range(rows.length, rows.length + len(events))):
+        if [event.seq for event in events] != list(range(rows.length, rows.length + len(events))):
             return False
         surfacing = self._surfacing(events)
         if surfacing is None:
@@ -296,17 +300,17 @@ class _Reader:
         self._place_all(surfacing, block)
         return True
 
-    def _fast_packed(self, block: Block) -> bool:
-        lines = block.text.split(b"\n")
-        lines.pop()
+    def _fast_packed(self, block: Block, lines: list[bytes]) -> bool:
+        if not self._log.format.packed:
+            return False
         packed = [line.startswith(ROW_PREFIXES) for line in lines]
-        runs = decode_rows([line for line, is_run in zip(lines, packed, strict=True) if is_run])
-        plain = [line for line, is_run in zip(lines, packed, strict=True) if not is_run]
-        events = self._decode_exact(b"\n".join([*plain, b""])) if plain else []
-        if runs is None or events is None:
+        try:
+            runs = decode_rows(list(compress(lines, packed)))
+            events = list(map(self._decode, [line for line, is_run in zip(lines, packed, strict=True) if not is_run]))
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return False
         surfacing = self._surfacing(events)
-        if surfacing is None:
+        if runs is None or surfacing is None:
             return False
         merged = _merge(packed, runs, events, self._log.rows.length)
         if merged is None:
@@ -314,15 +318,6 @@ class _Reader:
         self._log.rows.extend_packed(*merged)
         self._place_all(surfacing, block)
         return True
-
-    def _decode_exact(self, text: bytes) -> list[AnyEvent] | None:
-        """One event per line, or None. Every newline must stand between ``}`` and ``{``, where none can stand inside
-        a value; with as many events as newlines, each line is then exactly one event."""
-        newlines = text.count(b"\n")
-        if text.count(b"}\n{") != newlines - 1 or not text.endswith(b"}\n"):
-            return None
-        events = self._decoder.decode_lines(text)
-        return events if len(events) == newlines else None
 
     def _surfacing(self, events: list[AnyEvent]) -> list[AnyEvent] | None:
         """The surface events among *events*, or None when an envelope breaks a surface rule."""
@@ -608,20 +603,30 @@ def _merge(
 
 
 def _plain_sources(seq: int, sources: Any) -> bool:
-    """Whether a source list is beyond doubt: non-empty, only seqs, unique, earlier."""
+    """Whether a source list is beyond doubt: non-empty, only seqs, unique, earlier. Most lists are one run."""
     try:
-        return bool(sources) and min(sources) >= 0 and max(sources) < seq and len(set(sources)) == len(sources)
+        if not sources or not 0 <= sources[0] <= sources[-1] < seq:
+            return False
+        if sources == tuple(range(sources[0], sources[-1] + 1)):
+            return True
+        return min(sources) >= 0 and max(sources) < seq and len(set(sources)) == len(sources)
     except TypeError:  # ranges
         return False
 
 
 def _is_utf8(text: bytes) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
+    """Whether whole lines of text are UTF-8. Most of a log is ASCII, which is known at memory speed; so the text is
+    looked at in pieces, and only pieces that are not ASCII are decoded."""
+    start, size = 0, len(text)
+    while start < size:
+        stop = text.rfind(b"\n", start, start + _PIECE) + 1 or text.find(b"\n", start) + 1 or size
+        piece = text[start:stop]
+        if not piece.isascii():
+            try:
+                piece.decode()
+            except UnicodeDecodeError:
+                return False
+        start = stop
     return True
 
 

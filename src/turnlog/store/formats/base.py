@@ -77,14 +77,16 @@ def _opaque(*names: str) -> dict[str, type[Payload]]:
     made: dict[str, type[Payload]] = {}
     for name in names:
         title = "".join(word.capitalize() for word in name.replace("/", "-").split("-"))
-        made[name] = PayloadMeta(title, (OpaquePayload,), {"__module__": __name__}, type=name)
+        kind = PayloadMeta(title, (OpaquePayload,), {"__module__": __name__}, type=name)
+        assert issubclass(kind, Payload)
+        made[name] = kind
     return made
 
 
-_READ_0 = {**_opaque(*_LATE_0, *RENAMED), "steering/message": Vocabulary.core.kinds["user/message"]}
-_READ_2 = {**_opaque(*_LATE_0, *_ADDED_2), "assistant/attempt": AssistantAttempt}
-_READ_3 = {**_READ_2, **_opaque(*_ADDED_3), "system/message": SystemMessage}
-_READ_4 = {**_READ_3, **_opaque(*_ADDED_4), "developer/message": DeveloperMessage}
+_READ_0: Final[dict[str, type[Payload]]] = {**_opaque(*_LATE_0, *RENAMED), "steering/message": Vocabulary.core.kinds["user/message"]}
+_READ_2: Final[dict[str, type[Payload]]] = {**_opaque(*_LATE_0, *_ADDED_2), "assistant/attempt": AssistantAttempt}
+_READ_3: Final[dict[str, type[Payload]]] = {**_READ_2, **_opaque(*_ADDED_3), "system/message": SystemMessage}
+_READ_4: Final[dict[str, type[Payload]]] = {**_READ_3, **_opaque(*_ADDED_4), "developer/message": DeveloperMessage}
 _NO_CHUNKS = frozenset({AssistantChunk.event_type})
 
 FORMATS: Final[Mapping[int, Format]] = MappingProxyType({

@@ -1,0 +1,76 @@
+"""Walking a log row by row, so that packed runs of chunks stay packed until somebody wants their words.
+
+Views ask most rows for their type only. One row is one event, or one packed run of many chunk events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from turnlog.log import AnyEvent, Session
+from turnlog.log.rows import PackedRun, Row
+
+
+class Slot(NamedTuple):
+    """One row and its place in the log."""
+
+    seq: int
+    """Of its first event."""
+    count: int
+    """How many events it holds: 1, unless it is a packed run."""
+    row: Row
+
+
+def slots(session: Session, first: int = 0, stop: int | None = None) -> Iterator[Slot]:
+    """The rows that hold the events from *first* up to *stop*, in order. A run is given whole, even at the edges."""
+    rows = session._rows
+    listed = rows.rows
+    if not listed:
+        return
+    end = rows.length if stop is None else min(stop, rows.length)
+    last = len(listed) - 1
+    gaps = has_gaps(session)
+    for index in range(max(rows.row_index(max(first, rows.base)), 0), last + 1):
+        row, seq = listed[index], rows.row_start(index)
+        if seq >= end:
+            return
+        if not isinstance(row, PackedRun):
+            yield Slot(seq, 1, row)
+            continue
+        following = rows.length if index == last else rows.row_start(index + 1)
+        yield Slot(seq, len(row.unpack().members()) if gaps else following - seq, row)
+
+
+def has_gaps(session: Session) -> bool:
+    """Whether events are missing from the log, so that a row's seqs need not reach to the next row."""
+    return any(finding.code == "seq-gap" for finding in getattr(session, "findings", ()))
+
+
+def type_at(session: Session, seq: int) -> str:
+    """The type of the event at *seq*, without unpacking anything."""
+    rows = session._rows
+    row = rows.rows[rows.row_index(seq)]
+    return "assistant/chunk" if isinstance(row, PackedRun) else row.type
+
+
+def has(session: Session, seq: int) -> bool:
+    """Whether the log has an event at *seq* (damaged logs have gaps)."""
+    rows = session._rows
+    if not rows.base <= seq < rows.length or not rows.rows:
+        return False
+    index = rows.row_index(seq)
+    row, first = rows.rows[index], rows.row_start(index)
+    if isinstance(row, PackedRun):
+        return not has_gaps(session) or seq < first + len(row.unpack().members())
+    return seq == first
+
+
+def is_live(session: Session) -> bool:
+    """Whether somebody may still write to it: a session in memory, or a file whose writer lives."""
+    return bool(getattr(session, "liveness", "live") == "live")
+
+
+def closed(session: Session, *, as_stored: bool = False) -> tuple[AnyEvent, ...]:
+    """The synthetic closers that views show after the log; none when they are to show it *as_stored*."""
+    return () if as_stored else session.closers

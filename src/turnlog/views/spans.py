@@ -1,0 +1,102 @@
+"""Where turns and steps begin and end in the log, by position. Only boundary events are looked into.
+
+A span that was never closed reaches to the next one of its kind. An end without a start (a tail that was read alone,
+a log that lost its beginning) closes a span that begins where the one before it ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnlog.events import StepEnd, StepStart, TurnEnd, TurnStart
+from turnlog.log import AnyEvent, Session
+
+from .rows import slots
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One turn, or one step of a turn."""
+
+    turn: int
+    step: int | None
+    """None for a turn."""
+    first: int
+    """Seq of its first event."""
+    stop: int
+    """One past the seq of its last event."""
+    started: bool = True
+    """Whether its start event is in the log."""
+    ended: bool = True
+    """Whether its end event is in the log."""
+
+    def __contains__(self, seq: int) -> bool:
+        return self.first <= seq < self.stop
+
+    @property
+    def address(self) -> str:
+        """``t3`` or ``t3.s2``."""
+        return f"t{self.turn}" if self.step is None else f"t{self.turn}.s{self.step}"
+
+
+def turn_spans(session: Session) -> tuple[Span, ...]:
+    """Every turn, in order."""
+    found = _Spans(session)
+    for slot in slots(session):
+        match slot.row:
+            case object(type="turn/start", data=TurnStart(turn=turn)):
+                found.start(turn, None, slot.seq)
+            case object(type="turn/end", data=TurnEnd(turn=turn)):
+                found.end(turn, None, slot.seq + 1)
+            case _:
+                pass
+    return found.all(len(session))
+
+
+def step_spans(session: Session, turn: Span) -> tuple[Span, ...]:
+    """Every step of a turn, in order."""
+    found = _Spans(session, turn.first)
+    for slot in slots(session, turn.first, turn.stop):
+        match slot.row:
+            case object(type="step/start", data=StepStart(turn=number, step=step)):
+                found.start(number, step, slot.seq)
+            case object(type="step/end", data=StepEnd(turn=number, step=step)):
+                found.end(number, step, slot.seq + 1)
+            case _:
+                pass
+    return found.all(turn.stop)
+
+
+class _Spans:
+    def __init__(self, session: Session, first: int | None = None) -> None:
+        self._spans: list[Span] = []
+        self._open: tuple[int, int | None, int] | None = None
+        self._free = session._rows.base if first is None else first
+
+    def start(self, turn: int, step: int | None, seq: int) -> None:
+        self._cut(seq)
+        self._open = turn, step, seq
+
+    def end(self, turn: int, step: int | None, stop: int) -> None:
+        if self._open is not None and self._open[:2] == (turn, step):
+            self._spans.append(Span(*self._open, stop))
+            self._open = None
+        else:
+            self._cut(stop - 1)
+            self._spans.append(Span(turn, step, self._free, stop, started=False))
+        self._free = stop
+
+    def all(self, stop: int) -> tuple[Span, ...]:
+        self._cut(stop)
+        return tuple(self._spans)
+
+    def _cut(self, seq: int) -> None:
+        """Close what is open without an end of its own."""
+        if self._open is not None:
+            self._spans.append(Span(*self._open, seq, ended=False))
+            self._open, self._free = None, seq
+
+
+def between(session: Session, first: int, stop: int) -> list[AnyEvent]:
+    """The events from *first* up to *stop*; missing ones of damaged logs are left out."""
+    return list(session._rows.iterate(max(first, session._rows.base), min(stop, len(session))))
