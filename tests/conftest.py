@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis.strategies import SearchStrategy
+from hypothesis.strategies import SearchStrategy, tuples
 
 FULL: Final = os.environ.get("TURNLOG_PROOF") == "full"
 
@@ -47,8 +47,8 @@ def prove(record_property: Callable[[str, object], None]) -> Prove:
         tried = 0
 
         @settings(max_examples=EXAMPLES * times)
-        @given(*arguments)
-        def once(*drawn: Any) -> None:
+        @given(tuples(*arguments))
+        def once(drawn: tuple[Any, ...]) -> None:
             nonlocal tried
             tried += 1
             check(*drawn)

@@ -10,16 +10,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from .conversation import AssistantMessage, UserMessage
-from .lenient import Mismatch, convert, parse
+from .lenient import Mismatch, convert, member_text, parse
 from .later import DeveloperMessage, SystemMessage
 from .legacy import NORMALIZERS
 from .lossless import decode_hook, dump, freeze
 from .message import Message
 from .payload import OpaquePayload, Payload, UndecodablePayload, UnknownPayload
 from .tool import ToolResult
+from .value import Opaque
 
 RETIRED: Final = frozenset({"request/header-delta", "mode/set"})
 """Types that old versions wrote and that nothing reads any more."""
@@ -29,13 +30,8 @@ class _OfMessage(Struct, frozen=True, gc=False):
     message: Message
 
 
-class _RawMessage(Struct, frozen=True, gc=False):
-    message: Raw
-
-
 _message_of = msgspec.json.Decoder(_OfMessage, dec_hook=decode_hook).decode
 _message = msgspec.json.Decoder(Message, dec_hook=decode_hook).decode
-_raw_message = msgspec.json.Decoder(_RawMessage).decode
 
 
 class Codec:
@@ -92,22 +88,57 @@ class Codec:
         return payload
 
     def message(self, type: str, raw: Any, seq: int) -> Message | None:
-        """The model-visible message of a surface event, or None for an empty answer or unreadable data."""
+        """The model-visible message of a surface event, or None for an empty answer.
+
+        Data that is no message gives one that says so (an ``undecodable`` block), never a hole in the history.
+        """
         try:
             message = _message(raw) if type == "user/message" else _message_of(raw).message
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return message_of(self.payload(type, raw, seq))
-        return message if message.content or type in ("user/message", "tool/result") else None
+            message = self._slow_message(type, bytes(raw), seq)[0]
+        return message if message.content or type in _ALWAYS_SHOWN else None
 
     def message_json(self, type: str, raw: Any, seq: int) -> bytes:
         """The same message as JSON: the stored bytes where they have the canonical shape."""
-        if type == "user/message":
-            return bytes(raw)
+        message, stored = self._slow_message(type, bytes(raw), seq)
+        return dump(message) if stored is None else stored
+
+    def _slow_message(self, type: str, raw: bytes, seq: int) -> tuple[Message, bytes | None]:
+        """A message from any shape it was ever stored in, and its stored bytes if they have the canonical one."""
         try:
-            return bytes(_raw_message(raw).message)
-        except (msgspec.MsgspecError, UnicodeError):
-            message = message_of(self.payload(type, raw, seq))
-            return b"null" if message is None else dump(message)
+            value = parse(raw)
+            normalize = NORMALIZERS.get(type)
+            canonical = value
+            if normalize is not None:
+                type, value = normalize(value, f"legacy-message:{self.session_id}:{seq}")
+            wrapped = type != "user/message"
+            message = convert(Message, value["message"] if wrapped else value)
+        except (Mismatch, ValueError, KeyError, TypeError) as error:
+            return _undecodable(type, raw, error), None
+        assert isinstance(message, Message)
+        if value != canonical:
+            return message, None
+        return message, member_text(raw, "message") if wrapped else raw
+
+
+def _undecodable(type: str, raw: bytes, error: Exception) -> Message:
+    """A message in the place of data that is none: visible, and refused by whoever would send it."""
+    block = {"type": "undecodable", "reason": str(error), "data": raw.decode(errors="backslashreplace")}
+    role = "assistant" if type == "assistant/message" else "user"
+    return Message(role, (Opaque("undecodable", block),), Opaque("undecodable", {"kind": "undecodable"}), "")
+
+
+def plainly_shown(type: str, raw: Any) -> bool:
+    """Whether a surface event shows a message, as far as that is plain without decoding it: false is "look closer"."""
+    return type in _ALWAYS_SHOWN or bytes(raw).find(_NOT_EMPTY, 0, _PREFIX) >= 0
+
+
+_ALWAYS_SHOWN: Final = frozenset({"user/message", "tool/result", "steering/message"})
+"""Surface types whose messages are shown whatever they hold; answers and prompts may be empty."""
+
+_NOT_EMPTY: Final = b'"message":{"role":"assistant","content":[{'
+_PREFIX: Final = 90
+"""Bytes in which every writer of canonical answers has come to the first block."""
 
 
 def message_of(payload: Payload) -> Message | None:

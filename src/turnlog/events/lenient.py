@@ -36,6 +36,8 @@ def parse(raw: bytes) -> Any:
         raise ValueError(f"byte {error.start} ({raw[error.start]:#04x}) is not UTF-8") from None
     except json.JSONDecodeError:
         raise
+    except _Constant as error:
+        raise ValueError(str(error)) from None
     except ValueError:
         raise ValueError("it holds a number with more digits than Python converts") from None
 
@@ -45,8 +47,12 @@ def convert(kind: type, value: Any) -> Any:
     return _build(_info(kind), value, "$")
 
 
+class _Constant(ValueError):
+    """NaN or an infinity."""
+
+
 def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not JSON")
+    raise _Constant(f"{text} is not JSON")
 
 
 @cache
@@ -153,3 +159,31 @@ def _mismatch(path: str, expected: str, value: Any) -> NoReturn:
         type(value), "a number"
     )
     raise Mismatch(f"{path}: expected {expected}, got {found}")
+
+
+def member_text(raw: bytes, name: str) -> bytes:
+    """The JSON text of one member of an object, byte for byte; the last one where the key is repeated.
+
+    For text that is known to be JSON; empty when it has no such member.
+    """
+    text = raw.decode()
+    decoder = json.JSONDecoder()
+    found = ""
+    at = _skip(text, text.index("{") + 1)
+    while text[at] == '"':
+        key, at = decoder.raw_decode(text, at)
+        at = _skip(text, _skip(text, at) + 1)
+        _value, end = decoder.raw_decode(text, at)
+        if key == name:
+            found = text[at:end]
+        at = _skip(text, end)
+        if text[at] != ",":
+            break
+        at = _skip(text, at + 1)
+    return found.encode()
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at] in " \t\r\n":
+        at += 1
+    return at

@@ -54,6 +54,8 @@ class Payload(Struct, metaclass=PayloadMeta, frozen=True):
     """The event's ``type`` on the wire."""
     surface: ClassVar[bool] = False
     """Whether its events may join the model-visible history."""
+    appendable: ClassVar[bool] = True
+    """Whether ``Session.append`` takes it."""
     open_fields: ClassVar[tuple[str, ...]] = ()
     """Fields whose values no type proves lossless; they are walked at append."""
     _checked: ClassVar[bool]
@@ -74,6 +76,8 @@ class ModelInput(Payload):
 
     One call appends the fact and the user message it renders to, which cites it; or neither.
     """
+
+    appendable: ClassVar[bool] = False
 
     def render(self) -> tuple[Block, ...]:
         """The content of the user message the model sees for this fact."""

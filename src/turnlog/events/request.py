@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from .header import Header
 from .payload import LogPayload, Payload
 from .value import Index
@@ -26,3 +28,5 @@ class RequestContext(LogPayload, type="request/context"):
 
 class EndSeed(Payload, type="session/end-seed"):
     """Everything before comes from an ended lifecycle. Only sessions write it themselves."""
+
+    appendable: ClassVar[bool] = False

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .blocks import ToolCallBlock, ToolResultBlock
-from .chunks import ToolCallDelta, UsageChunk
+from .chunks import BlockEnd, BlockStart, ReasoningDelta, TextDelta, ToolCallDelta, UsageChunk
 from .conversation import AssistantChunk, AssistantMessage, UserMessage
 from .message import Message, ModelSource, ToolSource
 from .payload import Payload
@@ -24,6 +24,10 @@ from .value import Opaque
 HEADER_REASONS: Final = frozenset({"initial", "resume", "change"})
 
 
+_FAULTLESS: Final = frozenset({TextDelta, ReasoningDelta, BlockStart, BlockEnd})
+"""Chunks that no rule speaks of: most of a log."""
+
+
 def shape_faults(payload: Payload) -> Iterator[str]:
     """Every shape fault of *payload*, as ``$.path: what is wrong``."""
     rule = _RULES.get(type(payload))
@@ -32,6 +36,8 @@ def shape_faults(payload: Payload) -> Iterator[str]:
 
 def first_fault(payload: Payload) -> str | None:
     """The first shape fault, or None; what append asks."""
+    if type(payload) is AssistantChunk and type(payload.chunk) in _FAULTLESS:
+        return None
     rule = _RULES.get(type(payload))
     return next(rule(payload), None) if rule is not None else None
 

@@ -14,7 +14,7 @@ from . import dsh
 from .codec import RETIRED, Codec, decoder_of, encode
 from .conversation import AssistantChunk, AssistantMessage, UserMessage
 from .lenient import Mismatch, convert, parse
-from .lossless import LosslessError, check_open
+from .lossless import LosslessError, check_open, encoder
 from .payload import (
     ModelInput,
     OpaquePayload,
@@ -97,9 +97,10 @@ class Vocabulary:
     def __iter__(self) -> Iterator[str]:
         return iter(self.kinds)
 
-    def is_plugin(self, name: str) -> bool:
-        """Whether *name* was added by :meth:`extend`; such events are stored as ``ignorable``."""
-        return name in self.kinds and name not in Vocabulary.core.kinds
+    @property
+    def plugins(self) -> frozenset[str]:
+        """The event types that :meth:`extend` added; their events are stored as ``ignorable``."""
+        return frozenset(self.kinds).difference(Vocabulary.core.kinds)
 
     def snapshot(self, payload: Payload) -> tuple[bytes, Payload]:
         """The stored data of *payload* and its detached frozen copy.
@@ -114,8 +115,10 @@ class Vocabulary:
         try:
             if kind.open_fields:
                 for name, wire, walk in _OPEN.get(kind) or _fields(kind, False):
-                    walk(getattr(payload, name), f"$.{wire}", False)
-            raw = encode(payload)
+                    value = getattr(payload, name)
+                    if _OPEN.get(type(value)) != ():  # else its own type proves it, as a text delta's does
+                        walk(value, f"$.{wire}", False)
+            raw = encoder.encode(payload)
             try:
                 data = decode(raw)
                 same = data == payload

@@ -10,7 +10,7 @@ A call that was never logged gets its ``tool/call`` first and then a result with
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -166,9 +166,11 @@ class _Tail:
         self.calls, self.early, self.attempt = [], {}, _Attempt()
 
 
-def closers(open_turn: Iterable[AnyEvent], length: int, source: ModelSource | None) -> list[Closer]:
+def closers(
+    open_turn: Iterable[AnyEvent], length: int, route: Callable[[], ModelSource | None]
+) -> list[Closer]:
     """What the log owes. *open_turn* are its events from the last ``turn/start`` on, *length* its event count,
-    *source* the route of its last request header."""
+    *route* gives the provider and model of its last request header."""
     tail = _Tail()
     for event in open_turn:
         tail.read(event)
@@ -176,7 +178,8 @@ def closers(open_turn: Iterable[AnyEvent], length: int, source: ModelSource | No
         return []
     owed: list[Closer] = []
     blocks = tail.attempt.visible() if tail.step else ()
-    if blocks and source is not None:
+    source = route() if blocks else None
+    if source is not None:
         message = Message("assistant", blocks, source, f"interrupted-assistant-{length}")
         payload = AssistantMessage(turn=tail.turn, step=tail.step, message=message, interrupted=True)
         owed.append(Closer(payload, tuple(tail.attempt.seqs)))

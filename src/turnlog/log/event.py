@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, Raw, Struct, StructMeta, UnsetType, field
 from msgspec.structs import force_setattr
 
 from turnlog.events import Codec, Message, Payload, Vocabulary, message_of
+from turnlog.events.codec import plainly_shown
 from turnlog.events.lossless import MAX_SAFE, AnyInstance, dump
 
 D_co = TypeVar("D_co", bound=Payload, covariant=True)
@@ -147,6 +148,11 @@ EventClass: TypeAlias = type[AnyEvent]
 def is_event(event: AnyEvent, kind: type[P]) -> TypeGuard[SessionEvent[P]]:
     """Whether *event* says a *kind*; narrows ``event.data``."""
     return isinstance(event.data, kind)
+
+
+def shows_message(event: AnyEvent) -> bool:
+    """Whether a surface event has a message; decodes it only where that is not plain from the stored bytes."""
+    return (event._data is UNSET and plainly_shown(event.type, event._raw)) or event.message is not None
 
 
 def expand_ranges(stored: Iterable[int | tuple[int, int]]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Literal, TypeVar, overload
 
 from turnlog.events import Message
 
-from .event import AnyEvent
+from .event import AnyEvent, SessionEvent, shows_message
 from .rows import Rows
 from .surface import Surface
 
@@ -35,16 +35,23 @@ class Projector(Generic[T]):
     """``surface`` follows replaces and shows what is visible; ``log`` shows everything in order."""
     skips_chunks: bool = True
     """Over the log: leave out stream chunks, so that packed rows stay packed."""
+    shows: Callable[[AnyEvent], bool] | None = None
+    """Over the surface: whether ``project`` gives an item, told without projecting. Items are then projected when they
+    are first looked at, and a view costs next to nothing to make."""
 
 
 class View(Sequence[T_co]):
     """An immutable sequence of projected items; shares storage and never grows."""
 
-    __slots__ = ("_items", "_length")
+    __slots__ = ("_items", "_length", "_resolve")
 
-    def __init__(self, items: Sequence[T_co], length: int) -> None:
+    def __init__(
+        self, items: Sequence[T_co | SessionEvent[Any]], length: int, resolve: Callable[[AnyEvent], T_co] | None = None
+    ) -> None:
+        """The first *length* of *items*; with *resolve*, events among them stand for their items."""
         self._items = items
         self._length = length
+        self._resolve = resolve
 
     def __len__(self) -> int:
         return self._length
@@ -55,18 +62,21 @@ class View(Sequence[T_co]):
     def __getitem__(self, index: slice) -> Sequence[T_co]: ...
     def __getitem__(self, index: int | slice) -> T_co | Sequence[T_co]:
         if isinstance(index, slice):
-            return tuple(self._items[position] for position in range(*index.indices(self._length)))
+            return tuple(self._at(position) for position in range(*index.indices(self._length)))
         if index < 0:
             index += self._length
         if not 0 <= index < self._length:
             raise IndexError(f"no item {index} in a view of {self._length}")
-        return self._items[index]
+        return self._at(index)
+
+    def _at(self, index: int) -> T_co:
+        item = self._items[index]
+        if self._resolve is not None and isinstance(item, SessionEvent):
+            return self._resolve(item)
+        return item  # type: ignore[return-value]
 
     def __iter__(self) -> Iterator[T_co]:
-        items = self._items
-        if len(items) == self._length:
-            return iter(tuple(items))
-        return iter(items[: self._length])
+        return map(self._at, range(self._length))
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, View) and other._items is self._items:
@@ -85,52 +95,74 @@ class View(Sequence[T_co]):
 Messages = View[Message]
 """The model's messages."""
 
-MESSAGES: Final[Projector[Message]] = Projector("messages", lambda event: event.message)
+def _message(event: AnyEvent) -> Message | None:
+    return event.message
+
+
+MESSAGES: Final[Projector[Message]] = Projector("messages", _message, shows=shows_message)
 
 
 class SurfaceProjection(Generic[T]):
-    """Keeps one projector's items along the surface."""
+    """Keeps one projector's items along the surface.
+
+    With a projector that ``shows``, a slot holds the event until somebody looks at its item.
+    """
 
     def __init__(self, projector: Projector[T], rows: Rows, surface: Surface) -> None:
         self._project = projector.project
+        self._shows = projector.shows
         self._rows = rows
         self._surface = surface
         self._known: dict[int, T | None] = {}
-        self._slots: list[T | None] = []  # one per node, None where the node shows nothing
-        self._items: list[T] = []
+        self._slots: list[T | AnyEvent | None] = []  # one per node, None where the node shows nothing
+        self._items: list[T | AnyEvent] = []
         self._leaves = 0
         self._splices = 0
 
     def view(self, at: int | None = None) -> View[T]:
         """The items now, or when the log held *at* events."""
         if at is not None and at < self._rows.length:
-            items = [item for item in map(self._item, self._surface.at(at)) if item is not None]
-            return View(items, len(items))
+            return self._view([slot for slot in self._filled(self._surface.at(at)) if slot is not None])
         self._catch_up()
-        return View(self._items, len(self._items))
+        return self._view(self._items)
 
-    def _item(self, seq: int) -> T | None:
+    def _view(self, items: list[T | AnyEvent]) -> View[T]:
+        return View(items, len(items), None if self._shows is None else self._resolve)
+
+    def _filled(self, seqs: Sequence[int]) -> list[T | AnyEvent | None]:
+        events = self._rows.gather(seqs)
+        shows = self._shows
+        if shows is None:
+            return list(map(self._item, events))
+        return [event if shows(event) else None for event in events]
+
+    def _item(self, event: AnyEvent) -> T | None:
         known = self._known
-        if seq not in known:
-            known[seq] = self._project(self._rows.at(seq))
-        return known[seq]
+        if event.seq not in known:
+            known[event.seq] = self._project(event)
+        return known[event.seq]
+
+    def _resolve(self, event: AnyEvent) -> T:
+        item = self._item(event)
+        assert item is not None, f"{event!r} shows something, but its projector gives nothing"
+        return item
 
     def _catch_up(self) -> None:
         splices = self._surface.splices
         for splice in splices[self._splices :]:
             self._extend(splice.leaves)
             slots = self._slots[: splice.first]
-            slots.append(self._item(splice.seq))
+            slots += self._filled([splice.seq])
             slots.extend(self._slots[splice.last + 1 :])
             self._slots = slots
-            self._items = [item for item in slots if item is not None]  # a new list: older views keep theirs
-            self._splices += 1  # here, so that a projector that raises later leaves what is consistent
+            self._items = [slot for slot in slots if slot is not None]  # a new list: older views keep theirs
+        self._splices = len(splices)
         self._extend(len(self._surface.leaves))
 
     def _extend(self, leaves: int) -> None:
-        new = list(map(self._item, self._surface.leaves[self._leaves : leaves]))
+        new = self._filled(self._surface.leaves[self._leaves : leaves])
         self._slots.extend(new)
-        self._items.extend(item for item in new if item is not None)
+        self._items.extend([slot for slot in new if slot is not None])
         self._leaves = leaves
 
 

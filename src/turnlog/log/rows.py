@@ -163,6 +163,14 @@ class Rows:
             raise IndexError(f"event @{seq} is missing from the damaged log")
         return members[offset]
 
+    def gather(self, seqs: Sequence[int]) -> list[AnyEvent]:
+        """The events at *seqs*, which must exist and not be packed (surface events never are)."""
+        rows, starts = self.rows, self._starts
+        if starts is None:
+            base = self.base
+            return [rows[seq - base] for seq in seqs]  # type: ignore[misc]
+        return [rows[bisect_right(starts, seq) - 1] for seq in seqs]  # type: ignore[misc]
+
     def iterate(self, start: int, stop: int) -> Iterator[AnyEvent]:
         """The events from *start* up to *stop*, unpacking as it goes."""
         if start >= stop or not self.rows:

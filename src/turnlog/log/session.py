@@ -39,7 +39,7 @@ from .closers import closers as closers_of
 from .durability import Durability, Durable, Volatile
 from .errors import AppendError, ForkError, GrammarError, ReadOnlySession, Reentrant, ReservedEvent, ShapeError
 from .errors import SurfaceError, WrongThread
-from .event import AnyEvent, Replace, SessionEvent, event_class, is_event
+from .event import AnyEvent, Replace, SessionEvent, event_class, is_event, shows_message
 from .grammar import Grammar
 from .header import FORMAT, SessionHeader
 from .projection import MESSAGES, AnyProjection, LogProjection, Messages, Projector, SurfaceProjection, View
@@ -52,6 +52,12 @@ P = TypeVar("P", bound=Payload)
 LogT = TypeVar("LogT", bound=LogPayload)
 SurfaceT = TypeVar("SurfaceT", bound=SurfacePayload)
 InputT = TypeVar("InputT", bound=ModelInput)
+
+
+_current_thread: Final = threading.get_ident
+
+_TURNS: Final = frozenset({"turn/start", "turn/end"})
+_HEADERS: Final = frozenset({"request/header"})
 
 
 def epoch_ms() -> int:
@@ -92,12 +98,13 @@ class Session:
     def _start(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._snapshot = self.vocabulary.snapshot
+        self._plugins = self.vocabulary.plugins
         self._subscriptions: tuple[Subscription, ...] = ()
         self._projections: dict[Projector[Any], AnyProjection] = {}
         self._publishing = False
         self._read_only: str | None = None
         self._owner = threading.current_thread()
-        self._thread = threading.get_ident()
+        self._thread = _current_thread()
         self._queue: deque[tuple[Future[AnyEvent], Payload, dict[str, Any]]] = deque()
         self._wake: Callable[[], object] | None = None
         self._durability: Durability | None = None
@@ -206,7 +213,7 @@ class Session:
     def message_events(self, at: int | None = None, *, as_stored: bool = False) -> list[AnyEvent]:
         """The events behind :meth:`derive_messages`, one per message."""
         nodes = self._surface.nodes if at is None else self._surface.at(at)
-        found = [event for event in map(self._rows.at, nodes) if event.message is not None]
+        found = list(filter(shows_message, self._rows.gather(nodes)))
         if at is None and not as_stored:
             found += [event for event in self.closers if event.message is not None]
         return found
@@ -224,15 +231,15 @@ class Session:
 
     def request_header(self, at: int | None = None) -> Header | None:
         """The last request header (of the first *at* events), or None when no request was logged."""
-        event = self._last("request/header", self._rows.length if at is None else at)
+        event = self._last_of(_HEADERS, self._rows.length if at is None else at)
         return event.data.header if event is not None and isinstance(event.data, RequestHeader) else None
 
-    def _last(self, type: str, before: int) -> AnyEvent | None:
+    def _last_of(self, types: frozenset[str], before: int) -> AnyEvent | None:
         rows = self._rows
         last = len(rows.rows) if before >= rows.length else rows.row_index(before)
         for index in range(last - 1, -1, -1):
             row = rows.rows[index]
-            if row.type == type:
+            if row.type in types:
                 return row  # type: ignore[return-value]
         return None
 
@@ -251,12 +258,14 @@ class Session:
     def owed(self) -> list[Closer]:
         """What the log owes if its writer is gone: deterministic, and nothing once it is appended."""
         length = self._rows.length
-        start = self._last("turn/start", length)
-        if start is None:
+        start = self._last_of(_TURNS, length)
+        if start is None or start.type == "turn/end":
             return []
+        return closers_of(Events(self._rows, start.seq, length), length, self._route)
+
+    def _route(self) -> ModelSource | None:
         header = self.request_header()
-        source = None if header is None else ModelSource(header.config.provider, header.config.model)
-        return closers_of(Events(self._rows, start.seq, length), length, source)
+        return None if header is None else ModelSource(header.config.provider, header.config.model)
 
     def _as_events(self, owed: Sequence[Closer]) -> Iterator[AnyEvent]:
         kind = event_class(self.vocabulary.codec)  # closers have format 0's shape, whatever the log has
@@ -332,17 +341,18 @@ class Session:
 
         Raises ``LosslessError``, ``UnknownEventType`` or an :class:`AppendError`; then the log is unchanged.
         """
-        if threading.get_ident() != self._thread:
+        if _current_thread() != self._thread:
             raise self._wrong_thread()
         if self._queue:
             self.run_pending()
-        if isinstance(payload, ModelInput | EndSeed):
+        if not payload.appendable:
             raise _reserved(payload)
-        return self._commit(*self._prepare(payload, replaces, sources))  # type: ignore[return-value]
+        raw, data, plan, op, cited = self._prepare(payload, replaces, sources)
+        return self._commit(raw, data, plan, op, cited)  # type: ignore[return-value]
 
     def append_input(self, payload: InputT) -> tuple[SessionEvent[InputT], SessionEvent[UserMessage]]:
         """Commit a fact and the user message it shows the model, which cites it: both or neither."""
-        if threading.get_ident() != self._thread:
+        if _current_thread() != self._thread:
             raise self._wrong_thread()
         if self._queue:
             self.run_pending()
@@ -413,10 +423,10 @@ class Session:
         publish: bool = True,
     ) -> AnyEvent:
         """Nothing here fails: the event is in the log, then it is told."""
-        type_name = data.event_type
-        ignorable = True if self.vocabulary.is_plugin(type_name) else UNSET
+        name = data.event_type
+        ignorable: Any = True if name in self._plugins else UNSET
         when = self._clock() if time is None else time
-        event = self._kind(type_name, self._rows.length, when, raw, op, cited, ignorable, data)
+        event = self._kind(name, self._rows.length, when, raw, op, cited, ignorable, data)
         self._rows.add(event)
         if plan is not None:
             self._surface.apply(plan)
@@ -444,7 +454,7 @@ class Session:
         What a listener raises is logged and counted, and the others still hear the event; appending from inside one
         raises :class:`Reentrant`.
         """
-        if threading.get_ident() != self._thread:
+        if _current_thread() != self._thread:
             raise self._wrong_thread()
         subscription = Subscription(self, listener, batches)
         if from_seq is not None:
@@ -492,7 +502,7 @@ class Session:
 
     def run_pending(self) -> int:
         """Commit what ``call_soon`` queued, in order; gives how many. Only from the session's own thread."""
-        if threading.get_ident() != self._thread:
+        if _current_thread() != self._thread:
             raise self._wrong_thread()
         done = 0
         while self._queue and not self._publishing:
@@ -500,7 +510,7 @@ class Session:
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                if isinstance(payload, ModelInput | EndSeed):
+                if not payload.appendable:
                     raise _reserved(payload)
                 future.set_result(self._commit(*self._prepare(payload, place["replaces"], place["sources"])))
             except Exception as error:  # the caller's error belongs to the caller's future

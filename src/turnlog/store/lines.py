@@ -7,13 +7,12 @@ is legal but rare is kept (unknown event types, lone surrogates, spaces, CRLF); 
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw
 
-from turnlog.events.lenient import parse
+from turnlog.events.lenient import member_text, parse
 from turnlog.events.lossless import MAX_SAFE
 from turnlog.log.event import AnyEvent, SessionEvent, event_class, event_decoder
 from turnlog.log.rows import RUN_TYPES, PackedRun
@@ -54,7 +53,7 @@ class LineReader:
     def read(self, line: bytes) -> AnyEvent | PackedRun | Unknown | Fault:
         """One line without its newline (a trailing CR is white space)."""
         try:
-            text = line.decode()
+            line.decode()
         except UnicodeDecodeError as error:
             return Fault("not-utf8", f"byte {error.start} of the line ({line[error.start]:#04x}) is not UTF-8.",
                          "The text was damaged or written in another encoding; turnlog never guesses which.",
@@ -71,8 +70,8 @@ class LineReader:
         if not isinstance(value, dict):
             return Fault("not-json", "the line is JSON but no object.")
         if value.get("type") in RUN_TYPES and self._format.packed:
-            return self._run(text, value)
-        return self._event(text, value)
+            return self._run(line, value)
+        return self._event(line, value)
 
     def _fast(self, line: bytes) -> AnyEvent | None:
         try:
@@ -89,17 +88,17 @@ class LineReader:
                      "A power cut left a hole in the file. turnlog verify --forensic shows what is around it.",
                      inside if isinstance(inside, SessionEvent) else None)
 
-    def _run(self, text: str, value: dict[str, Any]) -> PackedRun | Fault:
+    def _run(self, line: bytes, value: dict[str, Any]) -> PackedRun | Fault:
         fault = run_fault(value)
         if fault is not None:
             return Fault("packed-row", f"the packed row {fault}.")
-        return PackedRun(value["type"], int(value["seq0"]), int(value["time0"]), _member(text, "data"))
+        return PackedRun(value["type"], int(value["seq0"]), int(value["time0"]), Raw(member_text(line, "data")))
 
-    def _event(self, text: str, value: dict[str, Any]) -> AnyEvent | Unknown | Fault:
+    def _event(self, line: bytes, value: dict[str, Any]) -> AnyEvent | Unknown | Fault:
         fault = _envelope_fault(value)
         if fault is not None and fault.code != "time":
             return fault
-        event = self._build(text, value)
+        event = self._build(line, value)
         if fault is not None:
             return fault if isinstance(event, Fault) else fault._replace(event=event)
         if isinstance(event, Fault):
@@ -115,7 +114,7 @@ class LineReader:
     def _format_kinds(self) -> Any:
         return self._kind.codec.kinds
 
-    def _build(self, text: str, value: dict[str, Any]) -> AnyEvent | Fault:
+    def _build(self, line: bytes, value: dict[str, Any]) -> AnyEvent | Fault:
         operation: Any = value.get("surfaceOp", UNSET)
         if isinstance(operation, dict):
             try:
@@ -131,7 +130,7 @@ class LineReader:
             sources = tuple(tuple(one) if isinstance(one, list) else int(one) for one in sources)
         ignorable: Any = True if value.get("ignorable") is True else UNSET
         kind = self._kind if value["type"] in self._format_kinds else self.loose
-        return kind(value["type"], int(value["seq"]), int(value["time"]), _member(text, "data"), operation, sources,
+        return kind(value["type"], int(value["seq"]), int(value["time"]), Raw(member_text(line, "data")), operation, sources,
                     ignorable)
 
     @property
@@ -172,30 +171,6 @@ def _is_source(value: Any) -> bool:
     if isinstance(value, list):
         return len(value) == 2 and _is_seq(value[0]) and _is_seq(value[1]) and value[0] <= value[1]
     return _is_seq(value)
-
-
-def _member(text: str, name: str) -> Raw:
-    """The JSON text of one member of an object, byte for byte; the last one where the key is repeated."""
-    decoder = json.JSONDecoder()
-    found = ""
-    at = _skip(text, text.index("{") + 1)
-    while text[at] == '"':
-        key, at = decoder.raw_decode(text, at)
-        at = _skip(text, _skip(text, at) + 1)
-        _value, end = decoder.raw_decode(text, at)
-        if key == name:
-            found = text[at:end]
-        at = _skip(text, end)
-        if text[at] != ",":
-            break
-        at = _skip(text, at + 1)
-    return Raw(found.encode())
-
-
-def _skip(text: str, at: int) -> int:
-    while text[at] in " \t\r\n":
-        at += 1
-    return at
 
 
 def _show(value: Any) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import compress
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,9 +36,6 @@ from .packed import ROW_PREFIXES, decode_rows
 from .source import Block, Source, Torn
 
 _BOM: Final = b"\xef\xbb\xbf"
-_PIECE: Final = 32 << 10
-"""Bytes of text checked for UTF-8 at once."""
-
 _TORN_FAULTS: Final = frozenset({"not-json", "not-utf8", "nul-bytes"})
 """What an unfinished last line can look like. A complete record that breaks a rule is never one of them."""
 
@@ -183,15 +179,16 @@ class _Reader:
         """Read the header line; gives the rest of its block."""
         if block is None:
             raise self._no_header("the file is empty." if not self._source.size else self._unreadable_start())
-        text, line, offset = block.text, block.line, block.offset
+        lines, line, offset = block.lines, block.line, block.offset
+        text = lines[0]
         if text.startswith(_BOM):
             text, offset = text[3:], offset + 3
             self._pending_note = ("bom", "the file begins with a byte order mark, which was skipped.")
         self._refuse_foreign_text(text)
-        while text[:1] in (b"\n", b"\r") and text.strip(b"\r\n"):
-            cut = text.index(b"\n") + 1
-            text, line, offset = text[cut:], line + 1, offset + cut
-        cut = text.find(b"\n") + 1 or len(text)
+        while not text.strip() and len(lines) > 1:
+            lines, line, offset = lines[1:], line + 1, offset + len(text)
+            text = lines[0]
+        cut = len(text)
         starts = [start for start, _number, _at in block.frames if 0 < start - offset < cut]
         if starts and text[starts[0] - offset - 1 : starts[0] - offset] == b"}":
             cut = starts[0] - offset  # a header frame without its newline, noted as such by the container
@@ -201,7 +198,7 @@ class _Reader:
             raise self._no_header("the first line is not JSON, so there is no header.") from None
         if isinstance(value, dict) and value.get("type") != "session" and "seq" in value and "data" in value:
             self._open(SAMPLE, SessionHeader(version=SAMPLE.version, id=self._sample_id(), created_at=0))
-            return Block(text, line, offset, block.frames)
+            return Block([text, *lines[1:]], line, offset, block.frames)
         try:
             header, odd = read_header(value)
         except HeaderRefused as error:
@@ -213,7 +210,9 @@ class _Reader:
         for text_of in odd:
             self._note("header", f"{text_of}; dsh refuses such a header.", "fault", Place(path=self._source.name, line=line))
         self._identity(header)
-        return Block(text[cut:], line + (text[cut - 1 : cut] == b"\n"), offset + cut, block.frames)
+        if cut < len(text):
+            return Block([text[cut:], *lines[1:]], line, offset + cut, block.frames)
+        return Block(lines[1:], line + 1, offset + cut, block.frames)
 
     _pending_note: tuple[str, str] | None = None
 
@@ -235,7 +234,7 @@ class _Reader:
             raise self._no_header("the file is UTF-16 text; a log is UTF-8.")
         if not text.strip(b"\0"):
             raise self._no_header(f"the file holds nothing but {len(text)} NUL bytes, so there is no header.")
-        if b"\n" not in text and text.count(b"\r") > 1:
+        if text.count(b"\r") > 1:
             raise self._no_header("lines end in CR alone; a log's lines end in LF.")
 
     def _no_header(self, text: str) -> LogCorrupt:
@@ -269,27 +268,25 @@ class _Reader:
     # -- blocks -------------------------------------------------------------------------------------------------
 
     def _block(self, block: Block) -> None:
-        if not block.text:
+        if not block.lines:
             return
         if self._watch is not None:
             self._watch(block)
         unproven = self._source.unproven
-        if unproven is not None and block.offset + len(block.text) > unproven:
+        if unproven is not None and block.offset + sum(map(len, block.lines)) > unproven:
             self._slow(block)
         elif self._branch is not None or not self._fast(block):
             self._slow(block)
 
     def _fast(self, block: Block) -> bool:
         """Take the whole block if nothing about it is doubtful; else change nothing."""
-        text = block.text
-        if not text.endswith(b"}\n") or not _is_utf8(text):
+        lines = block.lines
+        if lines[0].endswith(b"\r\n") or not lines[-1].endswith(b"\n") or not _are_utf8(lines):
             return False
-        lines = text.split(b"\n")
-        lines.pop()
         try:
             events = list(map(self._decode, lines))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return self._fast_packed(block, lines)  # most likely the first packed row
+            return self._fast_packed(block)  # most likely the first packed row
         rows = self._log.rows
         if [event.seq for event in events] != list(range(rows.length, rows.length + len(events))):
             return False
@@ -300,13 +297,20 @@ class _Reader:
         self._place_all(surfacing, block)
         return True
 
-    def _fast_packed(self, block: Block, lines: list[bytes]) -> bool:
+    def _fast_packed(self, block: Block) -> bool:
         if not self._log.format.packed:
             return False
-        packed = [line.startswith(ROW_PREFIXES) for line in lines]
+        lines = block.lines
+        packed = [index for index, line in enumerate(lines) if line.startswith(ROW_PREFIXES)]
+        plain: list[bytes] = []
+        after = 0
+        for index in packed:
+            plain += lines[after:index]
+            after = index + 1
+        plain += lines[after:]
         try:
-            runs = decode_rows(list(compress(lines, packed)))
-            events = list(map(self._decode, [line for line, is_run in zip(lines, packed, strict=True) if not is_run]))
+            runs = decode_rows([lines[index] for index in packed])
+            events = list(map(self._decode, plain))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return False
         surfacing = self._surfacing(events)
@@ -368,7 +372,7 @@ class _Reader:
 
     def _find_line(self, block: Block, seq: int) -> Place:
         needle = b'"seq":%d,' % seq
-        for line, offset, text in block.lines():
+        for line, offset, text in block.numbered():
             if needle in text or b"seq" in text and _seq_of(text) == seq:
                 return self._place(block, line, offset)
         return Place(path=self._source.name)
@@ -376,9 +380,9 @@ class _Reader:
     # -- lines --------------------------------------------------------------------------------------------------
 
     def _slow(self, block: Block) -> None:
-        listed = list(block.lines())
+        listed = list(block.numbered())
         for index, (line, offset, text) in enumerate(listed):
-            unterminated = index == len(listed) - 1 and not block.text.endswith(b"\n")
+            unterminated = not block.lines[index].endswith(b"\n")
             place = self._place(block, line, offset)
             if text.endswith(b"\r"):
                 self._note("crlf", "lines end in CR LF; the CR is skipped.", "note", place)
@@ -579,27 +583,33 @@ def _with_rest(finding: Finding, source: Source) -> Finding:
 
 
 def _merge(
-    packed: list[bool], runs: list[tuple[PackedRun, int]], events: list[AnyEvent], length: int
+    packed: list[int], runs: list[tuple[PackedRun, int]], events: list[AnyEvent], length: int
 ) -> tuple[list[Row], list[int], int] | None:
-    """Rows in file order with their first seqs and the new length, or None where a seq does not follow."""
-    next_run, next_event = iter(runs), iter(events)
+    """Rows in file order with their first seqs and the new length, or None where a seq does not follow.
+
+    *packed* are the line numbers of the runs; between two of them the seqs of the events must count up.
+    """
     rows: list[Row] = []
     starts: list[int] = []
-    for is_run in packed:
-        starts.append(length)
-        if is_run:
-            run, count = next(next_run)
-            if run.seq0 != length:
-                return None
-            rows.append(run)
-            length += count
-            continue
-        event = next(next_event)
-        if event.seq != length:
+    seqs: list[int] = []
+    taken = 0
+    for line, (run, count) in zip(packed, runs, strict=True):
+        between = line - len(rows)
+        rows += events[taken : taken + between]
+        following = range(length, length + between)
+        starts += following
+        seqs += following
+        length += between
+        if run.seq0 != length:
             return None
-        rows.append(event)
-        length += 1
-    return rows, starts, length
+        rows.append(run)
+        starts.append(length)
+        length += count
+        taken += between
+    rest = range(length, length + len(events) - taken)
+    if [event.seq for event in events] != [*seqs, *rest]:
+        return None
+    return [*rows, *events[taken:]], [*starts, *rest], rest.stop
 
 
 def _plain_sources(seq: int, sources: Any) -> bool:
@@ -614,19 +624,13 @@ def _plain_sources(seq: int, sources: Any) -> bool:
         return False
 
 
-def _is_utf8(text: bytes) -> bool:
-    """Whether whole lines of text are UTF-8. Most of a log is ASCII, which is known at memory speed; so the text is
-    looked at in pieces, and only pieces that are not ASCII are decoded."""
-    start, size = 0, len(text)
-    while start < size:
-        stop = text.rfind(b"\n", start, start + _PIECE) + 1 or text.find(b"\n", start) + 1 or size
-        piece = text[start:stop]
-        if not piece.isascii():
-            try:
-                piece.decode()
-            except UnicodeDecodeError:
-                return False
-        start = stop
+def _are_utf8(lines: list[bytes]) -> bool:
+    """Whether whole lines are UTF-8. Most are ASCII, which is known at memory speed; only others are decoded."""
+    try:
+        for line in [line for line in lines if not line.isascii()]:
+            line.decode()
+    except UnicodeDecodeError:
+        return False
     return True
 
 

@@ -7,6 +7,7 @@ do not verify) becomes findings; nothing is cut in silence.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +21,10 @@ BLOCK: Final = 512 << 10
 
 
 class Block(NamedTuple):
-    """Some whole lines of the log's text."""
+    """Some lines of the log's text."""
 
-    text: bytes
+    lines: list[bytes]
+    """Each with its newline; only the last line of the log may lack it."""
     line: int
     """Number of its first line, from 1."""
     offset: int
@@ -30,15 +32,12 @@ class Block(NamedTuple):
     frames: tuple[tuple[int, int, int], ...] = ()
     """For compressed logs: (text offset, frame number, file offset) of each frame that begins in it."""
 
-    def lines(self) -> Iterator[tuple[int, int, bytes]]:
-        """Number, text offset and bytes of each line."""
+    def numbered(self) -> Iterator[tuple[int, int, bytes]]:
+        """Number, text offset and bytes of each line, without its newline."""
         offset = self.offset
-        lines = self.text.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        for number, line in enumerate(lines, self.line):
-            yield number, offset, line
-            offset += len(line) + 1
+        for number, line in enumerate(self.lines, self.line):
+            yield number, offset, line.removesuffix(b"\n")
+            offset += len(line)
 
     def place(self, path: str | None, line: int, offset: int) -> Place:
         """Where in the file one of its lines lies; for compressed logs the frame and its byte."""
@@ -80,7 +79,7 @@ class Source:
         if isinstance(self._data, bytes):
             self.size = len(self._data)
             self.compressed = self._data[:4] == MAGIC or self._data[1:4] == b"\x2a\x4d\x18"
-            yield from self._frames(self._data) if self.compressed else self._slices(self._data)
+            yield from self._frames(self._data) if self.compressed else iter([Block(split_lines(self._data), 1, 0)])
             return
         with self._data.open("rb") as file:
             self.size = os.fstat(file.fileno()).st_size
@@ -91,22 +90,9 @@ class Source:
                 yield from self._frames(file.read())
                 return
             line, offset = 1, 0
-            while text := file.read(BLOCK):
-                if not text.endswith(b"\n"):
-                    text += file.readline()
-                yield Block(text, line, offset)
-                line += text.count(b"\n")
-                offset += len(text)
-
-    def _slices(self, data: bytes) -> Iterator[Block]:
-        line, offset = 1, 0
-        while offset < len(data):
-            cut = data.rfind(b"\n", offset, offset + BLOCK) + 1
-            if not cut:
-                cut = data.find(b"\n", offset) + 1 or len(data)
-            yield Block(data[offset:cut], line, offset)
-            line += data.count(b"\n", offset, cut)
-            offset = cut
+            while lines := file.readlines(BLOCK):
+                yield Block(lines, line, offset)
+                line, offset = line + len(lines), file.tell()
 
     # -- zstd ---------------------------------------------------------------------------------------------------
 
@@ -123,17 +109,15 @@ class Source:
             length += len(content)
             if pending < BLOCK:
                 continue
-            text = b"".join(parts)
-            cut = text.rfind(b"\n") + 1
-            if not cut:
-                continue
-            yield Block(text[:cut], line, offset, tuple(starts))
-            line += text.count(b"\n", 0, cut)
-            offset += cut
-            parts, pending = [text[cut:]], len(text) - cut
-            starts = [starts[-1]]
+            lines = split_lines(b"".join(parts))
+            rest = [] if lines[-1].endswith(b"\n") else [lines.pop()]
+            if lines:
+                yield Block(lines, line, offset, tuple(starts))
+            line += len(lines)
+            parts, pending = rest, sum(map(len, rest))
+            offset, starts = length - pending, starts[-1:]
         if pending:
-            yield Block(b"".join(parts), line, offset, tuple(starts))
+            yield Block(split_lines(b"".join(parts)), line, offset, tuple(starts))
 
     def _contents(self, data: bytes, view: memoryview, walk: Walk, first: int) -> Iterator[tuple[int, bytes, int]]:
         """Frame number, content and file offset of each frame that verifies."""
@@ -207,3 +191,8 @@ class Source:
     ) -> None:
         place = Place(path=self.name, frame=frame, offset=offset)
         self.findings.append(Finding(code=code, severity=severity, text=text, place=place, remedy=remedy))
+
+
+def split_lines(text: bytes) -> list[bytes]:
+    """The lines of *text*, each with its newline. Splits at 0x0A only, never at what Unicode calls a line end."""
+    return io.BytesIO(text).readlines()

@@ -124,9 +124,10 @@ class _TextRules:
 
     def block(self, block: Block) -> None:
         """Check one block."""
-        if self._same(block.text, lines=True) and not _has_big_numbers(block.text):
+        whole = b"".join(block.lines)
+        if self._same(whole, lines=True) and not _has_big_numbers(whole):
             return
-        for line, offset, text in block.lines():
+        for line, offset, text in block.numbered():
             if text.strip() and not (self._same(text, lines=False) and not _has_big_numbers(text)):
                 self._line(text, block.place(self._source.name, line, offset))
 

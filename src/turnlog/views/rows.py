@@ -17,7 +17,7 @@ class Slot(NamedTuple):
 
     seq: int
     """Of its first event."""
-    count: int
+    size: int
     """How many events it holds: 1, unless it is a packed run."""
     row: Row
 

@@ -38,13 +38,13 @@ class TimedChunk(NamedTuple):
     chunk: StreamChunk
     seq: int
     """Of the event that holds it."""
-    index: int | None = None
+    k: int | None = None
     """Its place inside an embedded stream, from 0; None where the chunk is an event of its own."""
 
     @property
     def address(self) -> str:
         """``@SEQ``, or ``@SEQ/k`` inside an embedded stream."""
-        return f"@{self.seq}" if self.index is None else f"@{self.seq}/{self.index}"
+        return f"@{self.seq}" if self.k is None else f"@{self.seq}/{self.k}"
 
 
 class _Record(Struct, frozen=True, gc=False):
@@ -125,7 +125,7 @@ def embedded(event: AnyEvent) -> tuple[TimedChunk, ...]:
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         records = _slow_records(raw)
     found = (timed for record in records for timed in _record_chunks(record))
-    return tuple(TimedChunk(time, chunk, event.seq, index) for index, (time, chunk) in enumerate(found))
+    return tuple(TimedChunk(time, chunk, event.seq, k) for k, (time, chunk) in enumerate(found))
 
 
 def embedded_kinds(event: AnyEvent) -> list[tuple[str, int]]:

@@ -1,0 +1,385 @@
+"""Attempts: every request to the model, answered or not, the same for every format.
+
+A step makes one request; when it fails and is retried, the step has several attempts. Formats 0 and 1 log their
+chunks as events: a retry, a chunk after a ``finish``, the message and the end of the step divide them, and a message
+that cites chunks has exactly these. Formats 2 to 4 keep each attempt's stream inside the event that settled it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final, Literal, TypeAlias
+
+from turnlog.events import (
+    Aborted,
+    AssistantChunk,
+    AssistantMessage,
+    Errored,
+    Failure,
+    Finish,
+    FinishAborted,
+    FinishError,
+    FinishReason,
+    Interrupted,
+    OpaquePayload,
+    ReasoningDelta,
+    StepStart,
+    StreamChunk,
+    TextDelta,
+    TokenUsage,
+    TurnEnd,
+    TurnEndReason,
+    UsageChunk,
+    is_token,
+    thaw,
+)
+from turnlog.events.lenient import Mismatch, convert
+from turnlog.log import AnyEvent, Session
+from turnlog.log.rows import PackedRun
+
+from .rows import Slot, closed, is_live, slots
+from .spans import Span
+from .streams import TimedChunk, chunks_of, embedded
+
+Outcome: TypeAlias = Literal["completed", "failed", "cancelled", "interrupted", "running"]
+"""``interrupted``: the writer died. ``running``: it lives, and the attempt is not over."""
+
+_BEFORE_REQUEST: Final = frozenset({
+    "step/start", "user/message", "system/message", "request/header", "request/context", "compaction/end",
+    "llm/retry-started",
+})  # fmt: skip
+"""What is logged before a request leaves; the last of these is the best known time of its start."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One request to the model."""
+
+    turn: int
+    step: int
+    number: int
+    """1 for the first attempt of its step."""
+    started: int
+    """Epoch ms of the last thing logged before the request: the log does not say when it left."""
+    outcome: Outcome
+    event: AnyEvent | None = None
+    """The event that settled it: ``assistant/message``, ``assistant/attempt``, or None."""
+    failure: Failure | None = None
+    retry: AnyEvent | None = None
+    """The ``llm/retry`` that another attempt followed."""
+    synthetic: bool = False
+    """Whether its message is a closer: not in the log, made from the chunks of a writer that died."""
+    parts: tuple[Slot, ...] = field(default=(), repr=False)
+    cited: frozenset[int] | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> str:
+        """``t3.s2.a1``"""
+        return f"t{self.turn}.s{self.step}.a{self.number}"
+
+    @property
+    def message(self) -> AnyEvent | None:
+        """Its ``assistant/message``, if it came to one."""
+        return self.event if self.event is not None and self.event.type == "assistant/message" else None
+
+    @cached_property
+    def chunks(self) -> tuple[TimedChunk, ...]:
+        """Its stream, chunk by chunk; empty when the answer was not streamed."""
+        return tuple(self._stream())
+
+    @cached_property
+    def usage(self) -> TokenUsage | None:
+        """What it cost: the message's figure, else the last one in the stream; never both."""
+        message = self.message
+        if message is not None and isinstance(message.data, AssistantMessage) and message.data.usage is not None:
+            return message.data.usage
+        usage = _usage_of(self.event)
+        for chunk in self._singles():
+            if isinstance(chunk, UsageChunk):
+                usage = chunk.usage
+        return usage
+
+    @cached_property
+    def first_token_ms(self) -> int | None:
+        """From :attr:`started` to the first chunk that shows something of the answer; never negative."""
+        first = next((timed for timed in self._stream() if is_token(timed.chunk)), None)
+        return None if first is None else max(first.time - self.started, 0)
+
+    @property
+    def ended(self) -> int:
+        """Epoch ms of its last chunk, or of the event that settled it when nothing was streamed."""
+        if self._embedded:
+            return self._embedded[-1].time
+        for part in reversed(self.parts):
+            for timed in reversed(tuple(chunks_of(part.row))):
+                if self._mine(timed.seq):
+                    return timed.time
+        return self.started if self.event is None or self.synthetic else self.event.time
+
+    @property
+    def duration_ms(self) -> int:
+        """From :attr:`started` to :attr:`ended`; never negative."""
+        return max(self.ended - self.started, 0)
+
+    @property
+    def text(self) -> str:
+        """The visible text that was streamed."""
+        return "".join(timed.chunk.text for timed in self.chunks if isinstance(timed.chunk, TextDelta))
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning that was streamed."""
+        return "".join(timed.chunk.text for timed in self.chunks if isinstance(timed.chunk, ReasoningDelta))
+
+    @property
+    def seqs(self) -> tuple[int, ...]:
+        """Its events in the log, in order; for a request that failed before its first chunk, the ``llm/retry``."""
+        found = [seq for part in self.parts for seq in range(part.seq, part.seq + part.size) if self._mine(seq)]
+        found += [] if self.event is None or self.synthetic else [self.event.seq]
+        return tuple(found or ([] if self.retry is None else [self.retry.seq]))
+
+    def _mine(self, seq: int) -> bool:
+        return self.cited is None or seq in self.cited
+
+    def _stream(self) -> Iterator[TimedChunk]:
+        for part in self.parts:
+            yield from (timed for timed in chunks_of(part.row) if self._mine(timed.seq))
+        yield from self._embedded
+
+    @cached_property
+    def _embedded(self) -> tuple[TimedChunk, ...]:
+        return () if self.event is None else embedded(self.event)
+
+    def _singles(self) -> Iterator[StreamChunk]:
+        """The chunks that are never packed (usage and finish among them), so that runs stay packed."""
+        for part in self.parts:
+            if self._mine(part.seq) and (chunk := _single(part)) is not None:
+                yield chunk
+        yield from (timed.chunk for timed in self._embedded)
+
+
+def attempts(session: Session, span: Span | None = None, *, as_stored: bool = False) -> Iterator[Attempt]:
+    """Every attempt of the session, or of a turn or step (:class:`Span`), in order.
+
+    A log whose writer is gone has its unfinished attempt completed from its closers, unless *as_stored*.
+    """
+    first, stop = (0, None) if span is None else (span.first, span.stop)
+    builder = _Builder(session, span)
+    for slot in slots(session, first, stop):
+        yield from builder.read(slot)
+    if stop is None or stop >= len(session):
+        for event in closed(session, as_stored=as_stored):
+            yield from builder.read(Slot(event.seq, 1, event))
+    yield from builder.end(None)
+
+
+@dataclass
+class _Current:
+    """The chunks since the last border between attempts."""
+
+    parts: list[Slot] = field(default_factory=list)
+    finish: FinishReason | None = None
+
+
+class _Builder:
+    """Reads rows in order; gives attempts when their turn is over, for only its end says how open ones ended."""
+
+    def __init__(self, session: Session, span: Span | None) -> None:
+        self._length = len(session)
+        self._live = is_live(session)
+        self._turn, self._step = (span.turn, span.step or 0) if span is not None else (0, 0)
+        self._in_step = False  # outside of any step, chunks say themselves where they belong
+        self._number = 0
+        self._started: int | None = None
+        self._current = _Current()
+        self._waiting: list[Attempt] = []
+        self._open: set[int] = set()  # indexes in _waiting whose outcome only the turn's end decides
+
+    def read(self, slot: Slot) -> Iterator[Attempt]:
+        """Take one row; gives the attempts that it completes."""
+        row = slot.row
+        if isinstance(row, PackedRun) or row.type == "assistant/chunk":
+            self._chunk(slot)
+            return
+        if row.type in _BEFORE_REQUEST:
+            self._started = row.time
+        if row.type == "step/start" and isinstance(row.data, StepStart):
+            self._cut()
+            self._turn, self._step, self._number, self._in_step = row.data.turn, row.data.step, 0, True
+        elif row.type == "llm/retry":
+            self._retry(row)
+        elif row.type in ("assistant/message", "assistant/attempt"):
+            self._settle(row)
+        elif row.type == "step/end":
+            self._cut()
+            self._in_step = False
+        elif row.type == "turn/end":
+            yield from self.end(row.data.reason if isinstance(row.data, TurnEnd) else None)
+
+    def end(self, reason: TurnEndReason | None) -> Iterator[Attempt]:
+        """The turn is over, for *reason*; None: the log is."""
+        self._cut()
+        for index, attempt in enumerate(self._waiting):
+            yield self._decided(attempt, reason) if index in self._open else attempt
+        self._waiting, self._open, self._in_step = [], set(), False
+
+    def _chunk(self, slot: Slot) -> None:
+        if self._current.finish is not None:
+            self._cut()
+        if not self._current.parts and not self._in_step:
+            data = slot.row.unpack() if isinstance(slot.row, PackedRun) else slot.row.data
+            self._at(*_where(data, self._turn, self._step))
+        self._current.parts.append(slot)
+        chunk = _single(slot)
+        if isinstance(chunk, Finish):
+            self._current.finish = chunk.reason
+
+    def _at(self, turn: int, step: int) -> None:
+        if (turn, step) != (self._turn, self._step):
+            self._turn, self._step, self._number = turn, step, 0
+
+    def _retry(self, row: AnyEvent) -> None:
+        value = row.data.value if isinstance(row.data, OpaquePayload) else None
+        failure = _failure(value.get("failure")) if isinstance(value, Mapping) else None
+        if self._current.parts or not self._waiting or self._waiting[-1].retry is not None or self._settled_last():
+            self._add("failed", failure=failure, retry=row)
+        else:  # formats 2 to 4 settle the attempt before the retry is logged
+            index = len(self._waiting) - 1
+            self._open.discard(index)
+            known = self._waiting[index]
+            self._waiting[index] = replace(known, outcome="failed", failure=known.failure or failure, retry=row)
+
+    def _settled_last(self) -> bool:
+        last = self._waiting[-1]
+        return last.message is not None or (last.turn, last.step) != (self._turn, self._step)
+
+    def _settle(self, row: AnyEvent) -> None:
+        data = row.data
+        self._at(*_where(data, self._turn, self._step))
+        if row.type == "assistant/attempt":
+            self._cut()
+            finish = next((one.chunk.reason for one in reversed(embedded(row)) if isinstance(one.chunk, Finish)), None)
+            self._current.finish = finish
+            self._add_unfinished(event=row)
+            return
+        cited = None if row.sources is None else frozenset(row.sources)
+        if cited is not None:
+            self._leave_uncited(cited)
+        interrupted = isinstance(data, AssistantMessage) and bool(data.interrupted)
+        partly = cited if cited is not None and sum(part.size for part in self._current.parts) != len(cited) else None
+        self._add("interrupted" if interrupted else "completed", event=row, cited=partly)
+        if interrupted:
+            self._open.add(len(self._waiting) - 1)
+
+    def _leave_uncited(self, cited: frozenset[int]) -> None:
+        """Chunks that the message does not rest on were an attempt of their own."""
+        parts = self._current.parts
+        mine = [part for part in parts if not cited.isdisjoint(range(part.seq, part.seq + part.size))]
+        if len(mine) == len(parts):
+            return
+        kept = {part.seq for part in mine}
+        finish, self._current.finish = self._current.finish, None
+        self._current.parts = [part for part in parts if part.seq not in kept]
+        self._cut()
+        self._current = _Current(mine, finish)
+
+    def _cut(self) -> None:
+        if self._current.parts:
+            self._add_unfinished()
+
+    def _add_unfinished(self, event: AnyEvent | None = None) -> None:
+        match self._current.finish:
+            case FinishError(failure=failure):
+                self._add("failed", event=event, failure=failure)
+            case FinishAborted(failure=failure):
+                self._add("cancelled", event=event, failure=failure)
+            case _:
+                self._add("interrupted", event=event)
+                self._open.add(len(self._waiting) - 1)
+
+    def _add(
+        self,
+        outcome: Outcome,
+        *,
+        event: AnyEvent | None = None,
+        failure: Failure | None = None,
+        retry: AnyEvent | None = None,
+        cited: frozenset[int] | None = None,
+    ) -> None:
+        finish = self._current.finish
+        if failure is None and isinstance(finish, FinishError | FinishAborted):
+            failure = finish.failure
+        self._number += 1
+        synthetic = event is not None and event.seq >= self._length
+        parts = tuple(self._current.parts)
+        started = self._started if self._started is not None else _first_time(parts, event)
+        attempt = Attempt(
+            self._turn, self._step, self._number, started, outcome, event, failure, retry, synthetic, parts, cited
+        )  # fmt: skip
+        self._waiting.append(attempt)
+        self._current = _Current()
+
+    def _decided(self, attempt: Attempt, reason: TurnEndReason | None) -> Attempt:
+        match reason:
+            case Aborted():
+                return replace(attempt, outcome="cancelled")
+            case Errored(error=failure):
+                return replace(attempt, outcome="failed", failure=attempt.failure or failure)
+            case Interrupted():
+                return replace(attempt, outcome="interrupted")
+            case None:
+                running = self._live and attempt.message is None
+                return replace(attempt, outcome="running" if running else "interrupted")
+            case _:  # the turn went on: this attempt was left behind
+                return replace(attempt, outcome="cancelled" if attempt.message is not None else "failed")
+
+
+def _first_time(parts: tuple[Slot, ...], event: AnyEvent | None) -> int:
+    """Where the log lost what came before: the time of the attempt's own first event."""
+    row = parts[0].row if parts else event
+    return row.time0 if isinstance(row, PackedRun) else 0 if row is None else row.time
+
+
+def _single(slot: Slot) -> StreamChunk | None:
+    """The chunk of a row that is one chunk event."""
+    row = slot.row
+    return row.data.chunk if not isinstance(row, PackedRun) and isinstance(row.data, AssistantChunk) else None
+
+
+def _where(data: object, turn: int, step: int) -> tuple[int, int]:
+    if isinstance(data, OpaquePayload):
+        value = data.value if isinstance(data.value, Mapping) else {}
+        found = value.get("turn"), value.get("step")
+    else:
+        found = getattr(data, "turn", None), getattr(data, "step", None)
+    return (
+        found[0] if isinstance(found[0], int) else turn,
+        found[1] if isinstance(found[1], int) else step,
+    )
+
+
+def _failure(value: object) -> Failure | None:
+    try:
+        return convert(Failure, thaw(value))  # type: ignore[no-any-return, arg-type]
+    except Mismatch:
+        return None
+
+
+def _usage_of(event: AnyEvent | None) -> TokenUsage | None:
+    """The figure that an ``assistant/attempt`` carries beside its stream."""
+    value = event.data.value if event is not None and isinstance(event.data, OpaquePayload) else None
+    try:
+        return convert(TokenUsage, thaw(value["usage"])) if isinstance(value, Mapping) and "usage" in value else None
+    except Mismatch:
+        return None
+
+
+def by_step(found: Iterator[Attempt]) -> Mapping[tuple[int, int], tuple[Attempt, ...]]:
+    """Attempts by (turn, step)."""
+    steps: dict[tuple[int, int], tuple[Attempt, ...]] = {}
+    for attempt in found:
+        place = attempt.turn, attempt.step
+        steps[place] = (*steps.get(place, ()), attempt)
+    return steps

@@ -1,0 +1,255 @@
+"""Gathering the calls of a log in one pass; :mod:`turnlog.views.calls` is the public face."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from turnlog.events import OpaquePayload, ToolCall, ToolCallBlock, ToolCallDelta, ToolResult, ToolResultBlock
+from turnlog.log import AnyEvent, Replace, Session
+from turnlog.log.rows import PackedRun
+
+from .call import Call, CallState, is_error
+from .provenance import citations, replacements
+from .rows import Slot, closed, is_live, slots
+from .streams import TimedChunk, chunks_of, embedded
+
+_Place: TypeAlias = tuple[int, int, str]
+"""Turn, step, id."""
+_Key: TypeAlias = tuple[_Place, int]
+"""A place and which of its calls, from 0."""
+
+
+@dataclass
+class _Parts:
+    """What a step has of one id."""
+
+    blocks: list[tuple[AnyEvent, ToolCallBlock, tuple[TimedChunk, ...]]] = field(default_factory=list)
+    starts: list[AnyEvent] = field(default_factory=list)
+    results: list[AnyEvent] = field(default_factory=list)
+
+    def number(self) -> int:
+        """How many calls."""
+        return max(len(self.blocks), len(self.starts), len(self.results))
+
+    def first(self, k: int) -> int:
+        """Seq of the first event of the k-th call."""
+        asked = [event for event, _block, _chunks in self.blocks[k : k + 1]]
+        return next(event.seq for event in (*asked, *self.starts[k : k + 1], *self.results[k : k + 1]))
+
+    def begun(self, k: int) -> int:
+        """From which seq on events that name the id may be about the k-th call."""
+        return self.starts[k].seq if k < len(self.starts) else self.first(k)
+
+
+class CallScan:
+    """One pass over the log that keeps what has to do with one id, or with any."""
+
+    def __init__(self, session: Session, id: str | None, as_stored: bool) -> None:
+        self._session = session
+        self._id = id
+        self._live = is_live(session)
+        self._needle = _needle(session, id)
+        self._steps: dict[_Place, _Parts] = {}
+        self._stream: list[Slot] = []
+        self._asks: list[tuple[AnyEvent, str, object]] = []  # approvals: event, call id, question id
+        self._answers: list[tuple[AnyEvent, object]] = []
+        self._others: list[tuple[AnyEvent, str]] = []
+        for slot in slots(session):
+            self._read(slot)
+        for event in closed(session, as_stored=as_stored):
+            self._read(Slot(event.seq, 1, event))
+
+    def calls(self) -> tuple[Call, ...]:
+        """What was found, in order."""
+        found = [(parts.first(k), place, k) for place, parts in self._steps.items() for k in range(parts.number())]
+        order = [(place, k) for _first, place, k in sorted(found, key=lambda one: (one[0], one[1][:2], one[2]))]
+        approvals = self._by_call(self._with_answers(), order)
+        others = self._by_call(self._others, order)
+        made = [self._call(place, k, approvals.get((place, k), ()), others.get((place, k), ())) for place, k in order]
+        cited = citations(self._session, [seq for one in made for seq in one.seqs])
+        return tuple(replace(one, cited_by=_citing(one, cited)) for one in made)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def _read(self, slot: Slot) -> None:
+        row = slot.row
+        if isinstance(row, PackedRun):
+            if row.type == "tool-call-chunks":
+                self._stream.append(slot)
+            return
+        match row.type:
+            case "assistant/chunk":
+                self._stream.append(slot)
+            case "assistant/message":
+                if self._concerns(row):
+                    self._message(row)
+                self._stream = []
+            case "step/start":
+                self._stream = []
+            case "tool/call":
+                if self._concerns(row) and isinstance(row.data, ToolCall) and self._wants(row.data.call_id):
+                    self._parts(row.data.turn, row.data.step, row.data.call_id).starts.append(row)
+            case "tool/result":
+                if self._concerns(row) and isinstance(row.data, ToolResult) and not isinstance(row.surface_op, Replace):
+                    call_id = _answered(row.data)
+                    if self._wants(call_id):
+                        self._parts(row.data.turn, row.data.step, call_id).results.append(row)
+            case "approval/decided":
+                self._answers.append((row, _opaque(row).get("id")))
+            case _:
+                self._other(row)
+
+    def _concerns(self, event: AnyEvent) -> bool:
+        """Whether the stored text can name the id at all."""
+        if self._needle is None:
+            return True
+        raw = event.raw
+        return self._needle in raw or b"\\u" in raw
+
+    def _wants(self, id: str) -> bool:
+        return self._id is None or id == self._id
+
+    def _parts(self, turn: int, step: int, id: str) -> _Parts:
+        return self._steps.setdefault((turn, step, id), _Parts())
+
+    def _message(self, event: AnyEvent) -> None:
+        message = event.message
+        blocks = [block for block in message.content if isinstance(block, ToolCallBlock)] if message is not None else []
+        wanted = [block for block in blocks if self._wants(block.id)]
+        if not wanted:
+            return
+        streams = _argument_streams(event, self._stream)
+        turn, step = getattr(event.data, "turn", 0), getattr(event.data, "step", 0)
+        for block in wanted:
+            known = self._parts(turn, step, block.id)
+            known.blocks.append((event, block, _stream_of(block, blocks, streams)))
+
+    def _other(self, event: AnyEvent) -> None:
+        if event.type in _UNRELATED or not self._concerns(event) or b'allId"' not in event.raw:
+            return
+        value = _opaque(event)
+        if event.type == "approval/asked":
+            if isinstance(value.get("callId"), str) and self._wants(value["callId"]):
+                self._asks.append((event, value["callId"], value.get("id")))
+            return
+        ids = [id for id in _named(value) if self._wants(id)]
+        self._others += [(event, id) for id in dict.fromkeys(ids)]
+
+    # -- putting together ---------------------------------------------------------------------------------------
+
+    def _with_answers(self) -> list[tuple[AnyEvent, str]]:
+        """Questions and answers: an answer goes to the oldest unanswered question with its id."""
+        found: list[tuple[AnyEvent, str]] = [(event, id) for event, id, _question in self._asks]
+        waiting = list(self._asks)
+        for answer, question in self._answers:
+            asked = next((one for one in waiting if one[2] == question and one[0].seq < answer.seq), None)
+            if asked is not None:
+                waiting.remove(asked)
+                found.append((answer, asked[1]))
+        return sorted(found, key=lambda one: one[0].seq)
+
+    def _by_call(self, events: list[tuple[AnyEvent, str]], order: list[_Key]) -> dict[_Key, tuple[AnyEvent, ...]]:
+        """Events that name an id, by the last call with that id that had begun before them."""
+        begun: dict[str, list[tuple[int, _Key]]] = {}
+        for place, k in order:
+            begun.setdefault(place[2], []).append((self._steps[place].begun(k), (place, k)))
+        found: dict[_Key, tuple[AnyEvent, ...]] = {}
+        for event, id in events:
+            known = begun.get(id)
+            if known:
+                _seq, owner = max((one for one in known if one[0] < event.seq), default=known[0])
+                found[owner] = (*found.get(owner, ()), event)
+        return found
+
+    def _call(self, place: _Place, k: int, approvals: tuple[AnyEvent, ...], others: tuple[AnyEvent, ...]) -> Call:
+        parts = self._steps[place]
+        turn, step, id = place
+        asked, block, chunks = parts.blocks[k] if k < len(parts.blocks) else (None, None, ())
+        started = parts.starts[k] if k < len(parts.starts) else None
+        result = parts.results[k] if k < len(parts.results) else None
+        synthetic = result is not None and result.seq >= len(self._session)
+        chain = () if result is None or synthetic else tuple(replacements(self._session, result.seq))
+        state = self._state(started, result, synthetic)
+        return Call(
+            id, turn, step, k + 1, state, block, asked, chunks, started, approvals, result, synthetic, others, chain
+        )
+
+    def _state(self, started: AnyEvent | None, result: AnyEvent | None, synthetic: bool) -> CallState:
+        if synthetic:
+            return "interrupted"
+        if result is not None:
+            return "failed" if is_error(result) else "done"
+        if not self._live:
+            return "interrupted"
+        return "asked" if started is None else "running"
+
+
+_UNRELATED = frozenset({"turn/start", "turn/end", "step/end", "user/message", "request/header", "request/context",
+                        "system/message", "agent/inbox/spliced", "session/title"})  # fmt: skip
+
+
+def _citing(call: Call, cited: Mapping[int, list[int]]) -> tuple[int, ...]:
+    own = frozenset(call.seqs)
+    return tuple(sorted({by for seq in own for by in cited.get(seq, ()) if by not in own}))
+
+
+def _needle(session: Session, id: str | None) -> bytes | None:
+    """Bytes that every event naming the id has in its stored text, where that can be said."""
+    plain = id is not None and id.isascii() and id.replace("_", "").replace("-", "").replace(".", "").isalnum()
+    if id is None or not plain or getattr(session, "format", "") == "sample":  # its results name their call by seq
+        return None
+    return id.encode()
+
+
+def _answered(data: ToolResult) -> str:
+    blocks = [block.tool_call_id for block in data.message.content if isinstance(block, ToolResultBlock)]
+    return data.call_id or (blocks[0] if blocks else "")
+
+
+def _opaque(event: AnyEvent) -> Mapping[str, Any]:
+    value = event.data.value if isinstance(event.data, OpaquePayload) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _named(value: Any) -> Iterator[str]:
+    """Every call id that open JSON names: members called callId, rootCallId, parentCallId, subCallId."""
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            if isinstance(member, str) and key.lower().endswith("callid"):
+                yield member
+            else:
+                yield from _named(member)
+    elif isinstance(value, tuple):
+        for member in value:
+            yield from _named(member)
+
+
+def _argument_streams(event: AnyEvent, before: list[Slot]) -> dict[int, list[TimedChunk]]:
+    """The argument deltas of the attempt that a message settles, by block index."""
+    cited = event.sources
+    mine = None if cited is None else frozenset(cited)
+    timed: list[TimedChunk] = [
+        one for slot in before if mine is None or not mine.isdisjoint(range(slot.seq, slot.seq + slot.size))
+        for one in chunks_of(slot.row) if mine is None or one.seq in mine
+    ]  # fmt: skip
+    streams: dict[int, list[TimedChunk]] = {}
+    for one in (*timed, *embedded(event)):
+        if isinstance(one.chunk, ToolCallDelta):
+            streams.setdefault(one.chunk.index, []).append(one)
+    return streams
+
+
+def _stream_of(
+    block: ToolCallBlock, blocks: list[ToolCallBlock], streams: dict[int, list[TimedChunk]]
+) -> tuple[TimedChunk, ...]:
+    """The deltas of one block: of its id and its rank among blocks with that id; failing that, of its rank alone."""
+    ids = {index: next((c.id for c in (one.chunk for one in stream) if isinstance(c, ToolCallDelta) and c.id), "")
+           for index, stream in sorted(streams.items())}  # fmt: skip
+    same = [one for one in blocks if one.id == block.id]
+    mine = [index for index, id in ids.items() if id == block.id]
+    rank = next(k for k, one in enumerate(same) if one is block)
+    if not mine and not any(ids.values()):  # a stream without ids
+        mine, rank = list(ids), next(k for k, one in enumerate(blocks) if one is block)
+    return tuple(streams[mine[rank]]) if rank < len(mine) else ()

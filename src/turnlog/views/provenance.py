@@ -1,0 +1,122 @@
+"""Provenance: what an event rests on, and what rests on it.
+
+Only surface events cite sources. ``None`` means that the log does not say, ``()`` that it says: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from turnlog.log import AnyEvent, Replace, Session
+from turnlog.log.rows import PackedRun
+
+from .address import AddressUnknown
+from .rows import has, has_gaps, slots, type_at
+
+
+class Cited(NamedTuple):
+    """Events with consecutive seqs and one type."""
+
+    first: int
+    last: int
+    type: str
+    depth: int
+    """1 for what the event cites itself, 2 for what these cite, …"""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What :func:`provenance` gives."""
+
+    event: AnyEvent
+    sources: tuple[int, ...] | None
+    """What it cites: None where the log does not say (log-only events never do), ``()`` where it says: nothing."""
+    back: tuple[Cited, ...]
+    """Everything it rests on, its sources' sources included, in log order within each depth."""
+    cited_by: tuple[int, ...]
+    """The events that cite it."""
+    replaces: tuple[int, ...]
+    """The surface events whose place it took."""
+    replaced_by: tuple[int, ...]
+    """The event that took its place, then the one that took that one's, …; empty while it is visible."""
+
+
+def provenance(session: Session, seq: int) -> Provenance:
+    """The provenance of the event at *seq*. Raises :class:`AddressUnknown`."""
+    if not has(session, seq):
+        raise AddressUnknown(f"session {session.id} has no event @{seq}; {there_are(session)}")
+    event = session.event(seq)
+    return Provenance(
+        event=event,
+        sources=event.sources,
+        back=tuple(_back(session, event)),
+        cited_by=tuple(citations(session, (seq,)).get(seq, ())),
+        replaces=_replaced(session, event),
+        replaced_by=tuple(replacements(session, seq)),
+    )
+
+
+def citations(session: Session, seqs: Collection[int]) -> dict[int, list[int]]:
+    """For each of *seqs* that is cited: the events that cite it, in order."""
+    wanted = frozenset(seqs)
+    found: dict[int, list[int]] = {}
+    for slot in slots(session, min(wanted)) if wanted else ():
+        cited = None if isinstance(slot.row, PackedRun) else slot.row.sources
+        for seq in wanted.intersection(cited) if cited else ():
+            found.setdefault(seq, []).append(slot.seq)
+    return found
+
+
+def replacements(session: Session, seq: int) -> Iterator[int]:
+    """The event that took *seq*'s place on the surface, then the one that took that one's, …"""
+    following = session.replaced_by(seq)
+    while following is not None:
+        yield following
+        following = session.replaced_by(following)
+
+
+def there_are(session: Session) -> str:
+    """Which events a session has, for an error message."""
+    events = session.events
+    if not len(events):
+        return "the log holds no events"
+    return f"there are @{len(session) - len(events)} to @{len(session) - 1}"
+
+
+def _replaced(session: Session, event: AnyEvent) -> tuple[int, ...]:
+    if not isinstance(event.surface_op, Replace):
+        return ()
+    return tuple(seq for seq in event.sources or () if session.replaced_by(seq) == event.seq)
+
+
+def _back(session: Session, event: AnyEvent) -> Iterator[Cited]:
+    """Level by level, each event once."""
+    seen = {event.seq}
+    gaps = has_gaps(session)
+    level: Sequence[int] = event.sources or ()
+    depth = 1
+    while level:
+        fresh = sorted({seq for seq in level if seq not in seen and (not gaps or has(session, seq))})
+        seen.update(fresh)
+        typed = [(seq, type_at(session, seq)) for seq in fresh]
+        deeper: list[int] = []
+        for seq, type in typed:
+            if type != "assistant/chunk":
+                deeper.extend(session.event(seq).sources or ())
+        yield from _ranges(typed, depth)
+        level, depth = deeper, depth + 1
+
+
+def _ranges(typed: Sequence[tuple[int, str]], depth: int) -> Iterator[Cited]:
+    current: Cited | None = None
+    for seq, type in typed:
+        if current is not None and current.type == type and current.last == seq - 1:
+            current = current._replace(last=seq)
+            continue
+        if current is not None:
+            yield current
+        current = Cited(seq, seq, type, depth)
+    if current is not None:
+        yield current
