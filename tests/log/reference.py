@@ -71,8 +71,9 @@ class Nesting:
     last_step: int = 0
     pending: list[str] = field(default_factory=list)
 
-    def accepts(self, type: str, data: Line, replaces: bool = False) -> bool:  # noqa: PLR0911
-        here = (data.get("turn"), data.get("step")) == (self.turn, self.step) and self.step is not None
+    def accepts(self, type: str, data: Line, replaces: bool = False) -> bool:
+        named = (data.get("turn"), data.get("step")) if isinstance(data, dict) else None
+        here = named == (self.turn, self.step) and self.step is not None
         match type:
             case "turn/start":
                 return self.turn is None and data["turn"] == self.last_turn + 1

@@ -66,7 +66,9 @@ from turnlog.events import (
 )
 from turnlog.log import Session
 
-tapes: Final = st.one_of(st.binary(max_size=60), st.binary(min_size=150, max_size=500))
+tapes: Final = st.one_of(
+    st.binary(max_size=60), st.binary(min_size=150, max_size=500), st.binary(min_size=300, max_size=800)
+)
 """Short logs for shrinking, long ones for depth."""
 
 TEXTS: Final = ("", "a", "hello", "\n", "  ", "é😀", "\u2028", '{"x":1}', "end\0")
@@ -109,29 +111,29 @@ class Writer:
         return f"{prefix}{self._number}"
 
     def _act(self, choice: int) -> None:
-        steps = choice % 16
-        if steps < 3:
-            self._boundary()
-        elif steps < 5:
+        kind, inside = choice % 16, self.nesting.step is not None
+        if kind < 3 and inside:
             self._chunk()
-        elif steps < 7:
-            self._surface(self._user())
-        elif steps < 9 and self.nesting.step:
+        elif kind < 6 and inside:
             self._surface(self._answer())
-        elif steps == 9 and self.nesting.step:
+        elif kind == 6:
+            self._surface(self._user())
+        elif kind < 9 and inside:
             self._call()
-        elif steps == 10 and self.nesting.pending:
+        elif kind < 11 and self.nesting.pending:
             self._result()
-        elif steps == 11:
+        elif kind == 11:
             self._replace()
-        elif steps == 12:
+        elif kind == 12:
             self._rewrite()
-        elif steps == 13 and self.nesting.turn:
+        elif kind == 13 and self.nesting.turn:
             self._bookkeeping()
-        elif steps == 14 and self._forks and choice > 200:
+        elif kind == 14 and self._forks and choice > 192:
             self._fork()
-        else:
+        elif kind == 15:
             self._plugin()
+        else:
+            self._boundary()
 
     # -- what is appended ---------------------------------------------------------------------------------------
 
@@ -158,8 +160,7 @@ class Writer:
             self._append(StepEnd(turn=at.turn, step=at.step))
 
     def _chunk(self) -> None:
-        if self.nesting.step:
-            self._append(AssistantChunk(**self._here(), chunk=self._some_chunk()))
+        self._append(AssistantChunk(**self._here(), chunk=self._some_chunk()))
 
     def _some_chunk(self) -> StreamChunk:
         index, text = self._next(3), self._pick(TEXTS)

@@ -43,7 +43,7 @@ from .event import AnyEvent, Replace, SessionEvent, event_class, is_event, shows
 from .grammar import Grammar
 from .header import FORMAT, SessionHeader
 from .projection import MESSAGES, AnyProjection, LogProjection, Messages, Projector, SurfaceProjection, View
-from .rows import Events, PackedRun, Rows
+from .rows import RUN_TYPES, Events, PackedRun, Rows
 from .subscription import BATCH, Subscription
 from .surface import Plan, Surface, check_rewrite, check_shadowed, check_sources
 
@@ -58,6 +58,7 @@ _current_thread: Final = threading.get_ident
 
 _TURNS: Final = frozenset({"turn/start", "turn/end"})
 _HEADERS: Final = frozenset({"request/header"})
+_CHUNK: Final = "assistant/chunk"
 
 
 def epoch_ms() -> int:
@@ -171,14 +172,14 @@ class Session:
     def select(self, kind: type[P]) -> Iterator[SessionEvent[P]]:
         """The events that say a *kind*, in order; ``event.data`` is a *kind*."""
         name = kind.event_type
-        for row in list(self._rows.rows):
-            if isinstance(row, PackedRun):
-                if name == "assistant/chunk":
-                    for event in row.events(self._kind):
-                        if is_event(event, kind):
-                            yield event
-            elif (not name or row.type == name or row.type not in self.vocabulary) and is_event(row, kind):
-                yield row
+        if not name:  # a base class: whatever it covers
+            yield from (event for event in self.events if is_event(event, kind))
+            return
+        stored_as = {name, *RUN_TYPES} if name == _CHUNK else {name}
+        for row in [row for row in self._rows.rows if row.type in stored_as]:
+            for event in row.events(self._kind) if isinstance(row, PackedRun) else (row,):
+                if is_event(event, kind):
+                    yield event
 
     @property
     def surface(self) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import zstandard
 
@@ -117,17 +118,10 @@ def _entry(directory: Path, files: list[LogFile]) -> SessionEntry:
 
 def _read_first(file: LogFile) -> tuple[SessionHeader | None, str | None]:
     with file.path.open("rb") as stream:
-        data = stream.read(_FIRST_LINE)
-    if not data:
-        return None, "the file is empty"
-    if data[:4] == MAGIC:
         try:
-            data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
-        except zstandard.ZstdError:
-            return None, "its first frame does not verify"
-    line = data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
-    if not line:
-        return None, "its first frame was never finished, so there is no header"
+            line = first_line(stream)
+        except ValueError as error:
+            return None, str(error)
     try:
         header, _odd = read_header(parse(line))
     except HeaderRefused as error:
@@ -137,6 +131,28 @@ def _read_first(file: LogFile) -> tuple[SessionHeader | None, str | None]:
     if header.version != file.version:
         return header, f"the file is named as format {file.version}, but its header says format {header.version}"
     return header, None
+
+
+def first_line(stream: BinaryIO) -> bytes:
+    """The first line of a log, plain or compressed, without reading on. Raises ``ValueError`` when there is none."""
+    stream.seek(0)
+    data = stream.read(len(MAGIC))
+    if not data:
+        raise ValueError("the file is empty")
+    if data != MAGIC:
+        stream.seek(0)
+        return stream.readline(_FIRST_LINE).removeprefix(b"\xef\xbb\xbf")
+    decompressor = zstandard.ZstdDecompressor().decompressobj()
+    text = b""
+    while b"\n" not in text and data and not decompressor.eof and len(text) < _FIRST_LINE:
+        try:
+            text += decompressor.decompress(data)
+        except zstandard.ZstdError:
+            raise ValueError("its first frame does not verify") from None
+        data = stream.read(4096)
+    if not text:
+        raise ValueError("its first frame was never finished, so there is no header")
+    return text.partition(b"\n")[0]
 
 
 def _identity_problem(directory: Path, files: list[LogFile], header: SessionHeader, named: str) -> str | None:

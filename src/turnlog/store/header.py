@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from turnlog.events.lossless import MAX_SAFE
+from turnlog.events.lossless import MAX_SAFE, dump
 from turnlog.log import SessionHeader
 from turnlog.log.header import is_absolute
 
@@ -48,6 +48,16 @@ def read_header(value: Any) -> tuple[SessionHeader, list[str]]:
         agent_preset=value.get("agentPreset"),
     )
     return header, _oddities(value, version)
+
+
+def header_line(header: SessionHeader) -> bytes:
+    """The first line of a format-0 log, without the newline: ``delegationDepth`` is always written."""
+    members: dict[str, Any] = {"type": "session", "version": header.version, "id": header.id,
+                               "createdAt": header.created_at, "cwd": header.cwd,
+                               "parentSession": header.parent_session, "seedLength": header.seed_length,
+                               "origin": header.origin, "delegationDepth": header.delegation_depth,
+                               "agentPreset": header.agent_preset}
+    return dump({name: value for name, value in members.items() if value is not None})
 
 
 def _require(value: dict[str, Any], version: int) -> None:

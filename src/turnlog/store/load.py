@@ -281,7 +281,7 @@ class _Reader:
     def _fast(self, block: Block) -> bool:
         """Take the whole block if nothing about it is doubtful; else change nothing."""
         lines = block.lines
-        if lines[0].endswith(b"\r\n") or not lines[-1].endswith(b"\n") or not _are_utf8(lines):
+        if lines[0].endswith(b"\r\n") or not lines[-1].endswith(b"\n") or not (block.utf8 or _are_utf8(lines)):
             return False
         try:
             events = list(map(self._decode, lines))
@@ -326,14 +326,12 @@ class _Reader:
     def _surfacing(self, events: list[AnyEvent]) -> list[AnyEvent] | None:
         """The surface events among *events*, or None when an envelope breaks a surface rule."""
         types = self._log.format.surface
-        surfacing = [event for event in events if event.surface_op is not UNSET]
-        if len([event for event in events if event.type in types]) != len(surfacing):
-            return None
-        if not all(event.type in types for event in surfacing):
-            return None
-        if any(event.surface_op is UNSET for event in events if event._sources is not UNSET):
-            return None
-        return surfacing
+        marked = [
+            event for event in events
+            if event.type in types or event.surface_op is not UNSET or event._sources is not UNSET
+        ]  # fmt: skip
+        sound = all([event.surface_op is not UNSET and event.type in types for event in marked])
+        return marked if sound else None
 
     def _place_all(self, events: list[AnyEvent], block: Block) -> None:
         append = self._log.surface.append

@@ -31,6 +31,8 @@ class Block(NamedTuple):
     """Byte of the text where it begins."""
     frames: tuple[tuple[int, int, int], ...] = ()
     """For compressed logs: (text offset, frame number, file offset) of each frame that begins in it."""
+    utf8: bool = False
+    """Whether its text is known to be UTF-8; else nobody has looked."""
 
     def numbered(self) -> Iterator[tuple[int, int, bytes]]:
         """Number, text offset and bytes of each line, without its newline."""
@@ -101,10 +103,11 @@ class Source:
         view = memoryview(data)
         parts: list[bytes] = []
         starts: list[tuple[int, int, int]] = []
-        pending, line, offset, length = 0, 1, 0, 0
+        pending, line, offset, length, utf8 = 0, 1, 0, 0, True
         for number, content, start in self._contents(data, view, walk, 1):
             starts.append((length, number, start))
             parts.append(content)
+            utf8 = utf8 and (content.isascii() or _is_utf8(content))
             pending += len(content)
             length += len(content)
             if pending < BLOCK:
@@ -112,10 +115,10 @@ class Source:
             lines = split_lines(b"".join(parts))
             rest = [] if lines[-1].endswith(b"\n") else [lines.pop()]
             if lines:
-                yield Block(lines, line, offset, tuple(starts))
+                yield Block(lines, line, offset, tuple(starts), utf8)
             line += len(lines)
             parts, pending = rest, sum(map(len, rest))
-            offset, starts = length - pending, starts[-1:]
+            offset, starts, utf8 = length - pending, starts[-1:], not rest
         if pending:
             yield Block(split_lines(b"".join(parts)), line, offset, tuple(starts))
 
@@ -196,3 +199,11 @@ class Source:
 def split_lines(text: bytes) -> list[bytes]:
     """The lines of *text*, each with its newline. Splits at 0x0A only, never at what Unicode calls a line end."""
     return io.BytesIO(text).readlines()
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:  # or a frame that ends inside a character; then the lines are looked at
+        return False
+    return True

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from turnlog.events import (
     Aborted,
-    AssistantChunk,
     AssistantMessage,
     Errored,
     Failure,
@@ -24,140 +22,25 @@ from turnlog.events import (
     FinishReason,
     Interrupted,
     OpaquePayload,
-    ReasoningDelta,
     StepStart,
-    StreamChunk,
-    TextDelta,
-    TokenUsage,
     TurnEnd,
     TurnEndReason,
-    UsageChunk,
-    is_token,
     thaw,
 )
 from turnlog.events.lenient import Mismatch, convert
-from turnlog.log import AnyEvent, Session
+from turnlog.log import AnyEvent, Session, SessionEvent
 from turnlog.log.rows import PackedRun
 
-from .rows import Slot, closed, is_live, slots
+from .attempt import Attempt, Outcome, single_chunk
+from .rows import Slot, closed, is_live, slots, time_of
 from .spans import Span
-from .streams import TimedChunk, chunks_of, embedded
-
-Outcome: TypeAlias = Literal["completed", "failed", "cancelled", "interrupted", "running"]
-"""``interrupted``: the writer died. ``running``: it lives, and the attempt is not over."""
+from .streams import embedded
 
 _BEFORE_REQUEST: Final = frozenset({
     "step/start", "user/message", "system/message", "request/header", "request/context", "compaction/end",
     "llm/retry-started",
 })  # fmt: skip
 """What is logged before a request leaves; the last of these is the best known time of its start."""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One request to the model."""
-
-    turn: int
-    step: int
-    number: int
-    """1 for the first attempt of its step."""
-    started: int
-    """Epoch ms of the last thing logged before the request: the log does not say when it left."""
-    outcome: Outcome
-    event: AnyEvent | None = None
-    """The event that settled it: ``assistant/message``, ``assistant/attempt``, or None."""
-    failure: Failure | None = None
-    retry: AnyEvent | None = None
-    """The ``llm/retry`` that another attempt followed."""
-    synthetic: bool = False
-    """Whether its message is a closer: not in the log, made from the chunks of a writer that died."""
-    parts: tuple[Slot, ...] = field(default=(), repr=False)
-    cited: frozenset[int] | None = field(default=None, repr=False)
-
-    @property
-    def address(self) -> str:
-        """``t3.s2.a1``"""
-        return f"t{self.turn}.s{self.step}.a{self.number}"
-
-    @property
-    def message(self) -> AnyEvent | None:
-        """Its ``assistant/message``, if it came to one."""
-        return self.event if self.event is not None and self.event.type == "assistant/message" else None
-
-    @cached_property
-    def chunks(self) -> tuple[TimedChunk, ...]:
-        """Its stream, chunk by chunk; empty when the answer was not streamed."""
-        return tuple(self._stream())
-
-    @cached_property
-    def usage(self) -> TokenUsage | None:
-        """What it cost: the message's figure, else the last one in the stream; never both."""
-        message = self.message
-        if message is not None and isinstance(message.data, AssistantMessage) and message.data.usage is not None:
-            return message.data.usage
-        usage = _usage_of(self.event)
-        for chunk in self._singles():
-            if isinstance(chunk, UsageChunk):
-                usage = chunk.usage
-        return usage
-
-    @cached_property
-    def first_token_ms(self) -> int | None:
-        """From :attr:`started` to the first chunk that shows something of the answer; never negative."""
-        first = next((timed for timed in self._stream() if is_token(timed.chunk)), None)
-        return None if first is None else max(first.time - self.started, 0)
-
-    @property
-    def ended(self) -> int:
-        """Epoch ms of its last chunk, or of the event that settled it when nothing was streamed."""
-        if self._embedded:
-            return self._embedded[-1].time
-        for part in reversed(self.parts):
-            for timed in reversed(tuple(chunks_of(part.row))):
-                if self._mine(timed.seq):
-                    return timed.time
-        return self.started if self.event is None or self.synthetic else self.event.time
-
-    @property
-    def duration_ms(self) -> int:
-        """From :attr:`started` to :attr:`ended`; never negative."""
-        return max(self.ended - self.started, 0)
-
-    @property
-    def text(self) -> str:
-        """The visible text that was streamed."""
-        return "".join(timed.chunk.text for timed in self.chunks if isinstance(timed.chunk, TextDelta))
-
-    @property
-    def reasoning(self) -> str:
-        """The reasoning that was streamed."""
-        return "".join(timed.chunk.text for timed in self.chunks if isinstance(timed.chunk, ReasoningDelta))
-
-    @property
-    def seqs(self) -> tuple[int, ...]:
-        """Its events in the log, in order; for a request that failed before its first chunk, the ``llm/retry``."""
-        found = [seq for part in self.parts for seq in range(part.seq, part.seq + part.size) if self._mine(seq)]
-        found += [] if self.event is None or self.synthetic else [self.event.seq]
-        return tuple(found or ([] if self.retry is None else [self.retry.seq]))
-
-    def _mine(self, seq: int) -> bool:
-        return self.cited is None or seq in self.cited
-
-    def _stream(self) -> Iterator[TimedChunk]:
-        for part in self.parts:
-            yield from (timed for timed in chunks_of(part.row) if self._mine(timed.seq))
-        yield from self._embedded
-
-    @cached_property
-    def _embedded(self) -> tuple[TimedChunk, ...]:
-        return () if self.event is None else embedded(self.event)
-
-    def _singles(self) -> Iterator[StreamChunk]:
-        """The chunks that are never packed (usage and finish among them), so that runs stay packed."""
-        for part in self.parts:
-            if self._mine(part.seq) and (chunk := _single(part)) is not None:
-                yield chunk
-        yield from (timed.chunk for timed in self._embedded)
 
 
 def attempts(session: Session, span: Span | None = None, *, as_stored: bool = False) -> Iterator[Attempt]:
@@ -172,7 +55,17 @@ def attempts(session: Session, span: Span | None = None, *, as_stored: bool = Fa
     if stop is None or stop >= len(session):
         for event in closed(session, as_stored=as_stored):
             yield from builder.read(Slot(event.seq, 1, event))
-    yield from builder.end(None)
+    yield from builder.end(None if stop is None else _reason_after(session, stop))
+
+
+def _reason_after(session: Session, seq: int) -> TurnEndReason | None:
+    """How the turn ended whose step was over before *seq*."""
+    for slot in slots(session, seq):
+        if slot.row.type == "turn/start":
+            return None
+        if slot.row.type == "turn/end" and isinstance(slot.row, SessionEvent):
+            return slot.row.data.reason if isinstance(slot.row.data, TurnEnd) else None
+    return None
 
 
 @dataclass
@@ -232,7 +125,7 @@ class _Builder:
             data = slot.row.unpack() if isinstance(slot.row, PackedRun) else slot.row.data
             self._at(*_where(data, self._turn, self._step))
         self._current.parts.append(slot)
-        chunk = _single(slot)
+        chunk = single_chunk(slot)
         if isinstance(chunk, Finish):
             self._current.finish = chunk.reason
 
@@ -338,14 +231,7 @@ class _Builder:
 
 def _first_time(parts: tuple[Slot, ...], event: AnyEvent | None) -> int:
     """Where the log lost what came before: the time of the attempt's own first event."""
-    row = parts[0].row if parts else event
-    return row.time0 if isinstance(row, PackedRun) else 0 if row is None else row.time
-
-
-def _single(slot: Slot) -> StreamChunk | None:
-    """The chunk of a row that is one chunk event."""
-    row = slot.row
-    return row.data.chunk if not isinstance(row, PackedRun) and isinstance(row.data, AssistantChunk) else None
+    return time_of(parts[0].row) if parts else 0 if event is None else event.time
 
 
 def _where(data: object, turn: int, step: int) -> tuple[int, int]:
@@ -363,15 +249,6 @@ def _where(data: object, turn: int, step: int) -> tuple[int, int]:
 def _failure(value: object) -> Failure | None:
     try:
         return convert(Failure, thaw(value))  # type: ignore[no-any-return, arg-type]
-    except Mismatch:
-        return None
-
-
-def _usage_of(event: AnyEvent | None) -> TokenUsage | None:
-    """The figure that an ``assistant/attempt`` carries beside its stream."""
-    value = event.data.value if event is not None and isinstance(event.data, OpaquePayload) else None
-    try:
-        return convert(TokenUsage, thaw(value["usage"])) if isinstance(value, Mapping) and "usage" in value else None
     except Mismatch:
         return None
 

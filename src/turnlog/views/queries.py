@@ -18,7 +18,7 @@ from .calls import call, calls, one_call
 from .outline import State
 from .provenance import Provenance, provenance
 from .resolve import resolve, turn_of
-from .rows import closed, is_live
+from .rows import closed, is_live, last_time, slots, time_of
 from .spans import Span, between, step_spans, turn_spans
 
 __all__ = ["TurnEvents", "call", "calls", "one_call", "sources", "turn"]
@@ -30,12 +30,18 @@ class TurnEvents:
 
     span: Span
     events: Sequence[AnyEvent]
-    """All its events, from its start to its end."""
+    """All its events, from its start to its end; packed chunks are unpacked when they are looked at."""
     closers: tuple[AnyEvent, ...]
     """Synthetic events that close it, when its writer died; not part of the log."""
     state: State
     """``ended``, ``running``, or ``interrupted`` when its writer died."""
     steps: tuple[Span, ...]
+    started: int
+    """Epoch ms of its first event."""
+    ended: int
+    """Epoch ms of its last event in the log."""
+    end: AnyEvent | None
+    """Its ``turn/end``, or the closer that stands for it; None while it is running."""
 
     @property
     def turn(self) -> int:
@@ -45,18 +51,7 @@ class TurnEvents:
     @property
     def reason(self) -> TurnEndReason | None:
         """Why it ended; None while it is running."""
-        ends = [event.data.reason for event in (*self.events[-1:], *self.closers) if isinstance(event.data, TurnEnd)]
-        return ends[-1] if ends else None
-
-    @property
-    def started(self) -> int:
-        """Epoch ms of its first event."""
-        return self.events[0].time
-
-    @property
-    def ended(self) -> int:
-        """Epoch ms of its last event."""
-        return self.events[-1].time
+        return self.end.data.reason if self.end is not None and isinstance(self.end.data, TurnEnd) else None
 
 
 def turn(session: Session, number: int, *, as_stored: bool = False) -> TurnEvents:
@@ -65,7 +60,12 @@ def turn(session: Session, number: int, *, as_stored: bool = False) -> TurnEvent
     is_last = span == turn_spans(session)[-1]
     closers = closed(session, as_stored=as_stored) if is_last and not span.ended else ()
     state: State = "ended" if span.ended else "running" if is_last and is_live(session) else "interrupted"
-    return TurnEvents(span, between(session, span.first, span.stop), closers, state, step_spans(session, span))
+    rows = list(slots(session, span.first, span.stop))
+    end = session.event(span.stop - 1) if span.ended else closers[-1] if closers else None
+    return TurnEvents(
+        span, between(session, span.first, span.stop), closers, state, step_spans(session, span),
+        time_of(rows[0].row), end.time if end is not None else last_time(rows[-1].row), end,
+    )  # fmt: skip
 
 
 def sources(session: Session, address: Address | str) -> Provenance:

@@ -23,7 +23,8 @@ from .address import (
     listed,
     parse_address,
 )
-from .attempts import Attempt, attempts
+from .attempt import Attempt
+from .attempts import attempts
 from .calls import one_call
 from .provenance import replacements, there_are
 from .rows import has, slots

@@ -47,6 +47,16 @@ def has_gaps(session: Session) -> bool:
     return any(finding.code == "seq-gap" for finding in getattr(session, "findings", ()))
 
 
+def time_of(row: Row) -> int:
+    """When the first event of a row was logged, epoch ms."""
+    return row.time0 if isinstance(row, PackedRun) else row.time
+
+
+def last_time(row: Row) -> int:
+    """When the last event of a row was logged, epoch ms."""
+    return row.time0 + sum(row.unpack().dt) if isinstance(row, PackedRun) else row.time
+
+
 def type_at(session: Session, seq: int) -> str:
     """The type of the event at *seq*, without unpacking anything."""
     rows = session._rows

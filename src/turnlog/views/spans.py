@@ -6,6 +6,7 @@ a log that lost its beginning) closes a span that begins where the one before it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnlog.events import StepEnd, StepStart, TurnEnd, TurnStart
@@ -97,6 +98,8 @@ class _Spans:
             self._open, self._free = None, seq
 
 
-def between(session: Session, first: int, stop: int) -> list[AnyEvent]:
-    """The events from *first* up to *stop*; missing ones of damaged logs are left out."""
-    return list(session._rows.iterate(max(first, session._rows.base), min(stop, len(session))))
+def between(session: Session, first: int, stop: int) -> Sequence[AnyEvent]:
+    """The events from *first* up to *stop*, unpacked as they are looked at."""
+    events = session.events
+    base = len(session) - len(events)
+    return events[max(first - base, 0) : max(stop - base, 0)]

@@ -1,0 +1,27 @@
+"""The command line: parse, call, print. Everything it shows comes from the library.
+
+Exit codes: 0 ok · 1 found nothing, or `verify` found faults · 2 wrong usage · 3 the log cannot be read or is of an
+unsupported format · 4 read in part (torn tail, damaged sessions, forensic reading) · 70 a fault of turnlog itself ·
+74 the output could not be written · 130 interrupted · 141 the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit code. ``turnlog --version`` imports nothing that it does not need."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given in (["--version"], ["-V"]):
+        from turnlog import __version__  # noqa: PLC0415
+
+        print(f"turnlog {__version__}")
+        return 0
+    try:
+        from .run import run  # noqa: PLC0415
+
+        return run(given)
+    except KeyboardInterrupt:
+        return 130

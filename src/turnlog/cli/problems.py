@@ -1,0 +1,46 @@
+"""What an error means to somebody at a terminal: one sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .screen import NOTHING, UNREADABLE, USAGE
+
+INTERNAL = 70
+OUTPUT = 74
+
+
+class WrongUsage(Exception):
+    """The command line does not say what to do; the message says how to say it."""
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """Message and exit code of an error."""
+    from turnlog.log import TurnlogError  # noqa: PLC0415
+    from turnlog.store import SessionAmbiguous  # noqa: PLC0415
+    from turnlog.views import AddressAmbiguous, AddressInvalid, AddressUnknown  # noqa: PLC0415
+
+    match error:
+        case WrongUsage() | SessionAmbiguous() | AddressAmbiguous() | AddressInvalid():
+            return str(error), USAGE
+        case AddressUnknown():
+            return str(error), NOTHING
+        case TurnlogError():
+            return str(error), UNREADABLE
+        case OSError():
+            where = f"{error.filename}: " if error.filename is not None else ""
+            return f"{where}{error.strerror or error}", UNREADABLE
+        case MemoryError():
+            return "there is not enough memory for this", UNREADABLE
+        case _:
+            return _internal(error), INTERNAL
+
+
+def _internal(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if os.environ.get("TURNLOG_DEBUG"):
+        import traceback  # noqa: PLC0415
+
+        traceback.print_exception(error, file=sys.stderr)
+    return f"internal error, please report it: {text} (TURNLOG_DEBUG=1 shows where)"

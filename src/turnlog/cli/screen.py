@@ -1,0 +1,195 @@
+"""`Screen`: the one way to the terminal. stdout is data only; hints and warnings go to stderr.
+
+Every text passes through :func:`~turnlog.cli.text.visible` here, so no command can forget it.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple, TextIO, TypeAlias
+
+from .text import clip, visible, visible_json
+
+ColorChoice: TypeAlias = Literal["auto", "always", "never"]
+Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
+
+NOTHING: Final = 1
+USAGE: Final = 2
+UNREADABLE: Final = 3
+PARTLY: Final = 4
+
+_CODES: Final[Mapping[Style, str]] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_GONE: Final = frozenset({errno.EPIPE, errno.EIO, errno.ENXIO, errno.ECONNRESET})
+
+
+class OutputGone(Exception):
+    """Whoever read our output went away; there is nobody left to tell."""
+
+
+class OutputFailed(Exception):
+    """The output cannot be written (a full disk)."""
+
+
+class Styled(NamedTuple):
+    """Text with a style, which shows on terminals only."""
+
+    text: str
+    style: Style
+
+
+class Screen:
+    """Where a command prints, and the exit code it comes to."""
+
+    def __init__(self, color: ColorChoice = "auto") -> None:
+        self._out: TextIO = sys.stdout if sys.stdout is not None else open(os.devnull, "w")  # noqa: SIM115
+        self._err: TextIO = sys.stderr if sys.stderr is not None else open(os.devnull, "w")  # noqa: SIM115
+        if isinstance(self._out, io.TextIOWrapper):
+            self._out.reconfigure(errors="backslashreplace")
+        self.code = 0
+        """Exit code so far."""
+        self.terminal = self._out.isatty()
+        """Whether a person reads along."""
+        self.colored = _colored(color, self.terminal)
+        columns = os.environ.get("COLUMNS", "")
+        self.width = int(columns) if columns.isdigit() and int(columns) > 0 else _terminal_width(self.terminal)
+        """Columns there are; None where lines may be as long as they like."""
+
+    # -- data ---------------------------------------------------------------------------------------------------
+
+    def line(self, *parts: str | Styled) -> None:
+        """Print one line; cut at the edge of a terminal."""
+        self._write(self._fitted(parts) + "\n")
+
+    def write(self, text: str, style: Style | None = None) -> None:
+        """Print running text: its newlines and tabs stay."""
+        self._write(self._styled(Styled(visible(text, lines=True), style)) if style else visible(text, lines=True))
+
+    def json(self, value: object) -> None:
+        """Print one JSON document on one line."""
+        self.json_lines((dump_json(value),))
+
+    def json_lines(self, lines: Iterable[bytes]) -> None:
+        """Print JSON documents, one per line, byte for byte (on terminals: with hidden characters escaped)."""
+        if self.terminal:
+            for line in lines:
+                self._write(visible_json(line.decode()) + "\n")
+            return
+        buffer = getattr(self._out, "buffer", None)
+        if buffer is None:
+            for line in lines:
+                self._write(line.decode() + "\n")
+            return
+        self.flush()
+        for line in lines:
+            self._guard(buffer.write, line + b"\n")
+
+    def flush(self) -> None:
+        """Hand over what is buffered."""
+        self._guard(self._out.flush)
+
+    # -- beside the data ----------------------------------------------------------------------------------------
+
+    def hint(self, text: str) -> None:
+        """Say something that is not data."""
+        self.flush()
+        try:
+            self._err.write(f"turnlog: {visible(text)}\n")
+            self._err.flush()
+        except (OSError, ValueError):
+            pass  # nobody listens; the exit code still tells
+
+    def partly(self, text: str) -> None:
+        """Warn that the data is not all there is; the exit code becomes 4."""
+        self.code = PARTLY
+        self.hint(text)
+
+    def nothing(self, text: str) -> None:
+        """Say that nothing was found; the exit code becomes 1."""
+        self.code = self.code or NOTHING
+        self.hint(text)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _fitted(self, parts: tuple[str | Styled, ...]) -> str:
+        room = self.width if self.terminal else None
+        shown: list[str] = []
+        for part in parts:
+            text = clip(visible(part if isinstance(part, str) else part.text), room)
+            shown.append(text if isinstance(part, str) else self._styled(Styled(text, part.style)))
+            if room is not None:
+                room = max(room - _columns(text), 0)
+        return "".join(shown)
+
+    def _styled(self, styled: Styled) -> str:
+        return f"\x1b[{_CODES[styled.style]}m{styled.text}\x1b[0m" if self.colored and styled.text else styled.text
+
+    def _write(self, text: str) -> None:
+        self._guard(self._out.write, text)
+
+    def _guard(self, do: Any, *arguments: object) -> None:
+        try:
+            do(*arguments)
+        except OSError as error:
+            if error.errno in _GONE:
+                raise OutputGone from None
+            raise OutputFailed(error.strerror or str(error)) from None
+
+    def give_up(self) -> None:
+        """Let what is still buffered go nowhere, so that the interpreter does not complain about it at exit."""
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._out.fileno())
+            os.close(null)
+        except (OSError, ValueError):
+            pass  # not a real file: nothing is flushed at exit
+
+
+def dump_json(value: object) -> bytes:
+    """Compact UTF-8 JSON of plain, typed or raw values; halves of broken pairs are escaped."""
+    from turnlog.events.lossless import encoder  # noqa: PLC0415
+
+    try:
+        return encoder.encode(value)
+    except UnicodeEncodeError:
+        return encoder.encode(_escaped(value))
+
+
+def _escaped(value: Any) -> Any:
+    from msgspec import Raw, Struct, to_builtins  # noqa: PLC0415
+
+    from turnlog.events.lossless import dump, encode_hook  # noqa: PLC0415
+
+    if isinstance(value, str):
+        return Raw(dump(value))
+    if isinstance(value, Raw):
+        return value
+    if isinstance(value, Struct):
+        return _escaped(to_builtins(value, enc_hook=encode_hook))
+    if isinstance(value, Mapping):
+        return {key: _escaped(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(member) for member in value]
+    return value
+
+
+def _colored(color: ColorChoice, terminal: bool) -> bool:
+    if color != "auto":
+        return color == "always"
+    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _terminal_width(terminal: bool) -> int | None:
+    return shutil.get_terminal_size().columns if terminal else None
+
+
+def _columns(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415
+
+    return cell_len(text)
