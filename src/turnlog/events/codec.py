@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from .conversation import AssistantMessage, UserMessage
-from .lenient import Mismatch, convert, member_text, parse
 from .later import DeveloperMessage, SystemMessage
 from .legacy import NORMALIZERS
+from .lenient import Mismatch, convert, member_text, parse
 from .lossless import decode_hook, dump, freeze
 from .message import Message
 from .payload import OpaquePayload, Payload, UndecodablePayload, UnknownPayload
@@ -170,5 +170,3 @@ def decoder_of(kind: type[Payload]) -> Callable[[Any], Payload]:
 def encode(payload: Payload) -> bytes:
     """The stored ``data`` of a payload."""
     return dump(payload.value if isinstance(payload, OpaquePayload) else payload)
-
-

@@ -43,10 +43,18 @@ def _assistant_message(data: Any, message_id: str) -> tuple[str, Any]:
 
 def _tool_result(data: Any, message_id: str) -> tuple[str, Any]:
     if isinstance(data, dict) and "message" not in data and "callId" in data:
-        block = {"type": "tool-result", "toolCallId": data["callId"], "content": data.get("content"),
-                 "isError": bool(data.get("isError"))}
-        message = {"role": "user", "content": [block], "source": {"kind": "tool", "callId": data["callId"]},
-                   "id": message_id}
+        block = {
+            "type": "tool-result",
+            "toolCallId": data["callId"],
+            "content": data.get("content"),
+            "isError": bool(data.get("isError")),
+        }
+        message = {
+            "role": "user",
+            "content": [block],
+            "source": {"kind": "tool", "callId": data["callId"]},
+            "id": message_id,
+        }
         data = {"message": message, **{k: v for k, v in data.items() if k not in ("callId", "content", "isError")}}
     return "tool/result", data
 

@@ -159,7 +159,7 @@ def dump(value: object) -> bytes:
 
 
 def _dump_surrogates(value: object) -> bytes:
-    import json  # noqa: PLC0415 - only foreign text with broken pairs comes here
+    import json
 
     text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()

@@ -34,7 +34,14 @@ class PayloadMeta(StructMeta):
     """Builds payload classes and refuses the ones that could be mutable or are half a model input."""
 
     def __new__(
-        mcls: type[M], name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, *, type: str = "", **config: Any
+        mcls: type[M],
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        /,
+        *,
+        type: str = "",
+        **config: Any,
     ) -> M:
         namespace.setdefault("event_type", type)
         namespace.setdefault("_checked", False)
@@ -128,11 +135,15 @@ def check_definition(cls: type[Payload], *, final: bool) -> None:
         return
     assert isinstance(info, inspect.StructType)
     if issubclass(cls, OpaquePayload) and len(info.fields) > 1:
-        raise TypeError(f"{where}: an OpaquePayload is stored as its value alone, so {info.fields[-1].name} would be "
-                        "lost; put it into the value, or subclass LogPayload")
+        raise TypeError(
+            f"{where}: an OpaquePayload is stored as its value alone, so {info.fields[-1].name} would be "
+            "lost; put it into the value, or subclass LogPayload"
+        )
     for path, found in _mutable(info, "$", ()):
-        raise TypeError(f"{where}: {path} is {found}, which could change after the append; use a frozen type "
-                        "(tuple[...], Literal[...], Json, a frozen Struct)")
+        raise TypeError(
+            f"{where}: {path} is {found}, which could change after the append; use a frozen type "
+            "(tuple[...], Literal[...], Json, a frozen Struct)"
+        )
     cls.open_fields = open_fields(cls)
     cls._checked = True
 
@@ -147,11 +158,15 @@ def open_fields(kind: type[Struct]) -> tuple[str, ...]:
 def _check_renderer(cls: type[Payload], where: str) -> None:
     renders = getattr(cls, "render", None)
     if issubclass(cls, ModelInput) and renders is ModelInput.render:
-        raise TypeError(f"{where} is a ModelInput without render(): the model would never see it. Define "
-                        "render(), or subclass LogPayload if the model should not see it")
+        raise TypeError(
+            f"{where} is a ModelInput without render(): the model would never see it. Define "
+            "render(), or subclass LogPayload if the model should not see it"
+        )
     if renders is not None and not issubclass(cls, ModelInput):
-        raise TypeError(f"{where} has render() but is no ModelInput: the log would not show what the model saw. "
-                        "Subclass ModelInput, or rename the method")
+        raise TypeError(
+            f"{where} has render() but is no ModelInput: the log would not show what the model saw. "
+            "Subclass ModelInput, or rename the method"
+        )
 
 
 def _mutable(info: inspect.Type, path: str, seen: tuple[type, ...]) -> Iterator[tuple[str, str]]:
@@ -177,8 +192,14 @@ def _mutable(info: inspect.Type, path: str, seen: tuple[type, ...]) -> Iterator[
             yield path, "Any" if isinstance(info, inspect.AnyType) else "raw JSON"
         case inspect.EnumType(cls=cls):
             yield path, f"the enum {cls.__name__}"
-        case inspect.IntType() | inspect.FloatType() | inspect.BoolType() | inspect.StrType() | inspect.NoneType() \
-            | inspect.LiteralType():
+        case (
+            inspect.IntType()
+            | inspect.FloatType()
+            | inspect.BoolType()
+            | inspect.StrType()
+            | inspect.NoneType()
+            | inspect.LiteralType()
+        ):
             return
         case _:
             yield path, f"a {type(info).__name__.removesuffix('Type').lower()}"
@@ -196,10 +217,8 @@ def _closed(info: inspect.Type, seen: tuple[type, ...]) -> bool:
         case inspect.TupleType(item_types=items):
             return all(_closed(item, seen) for item in items)
         case inspect.IntType(ge=low, le=high):
-            return low is not None and high is not None and -MAX_SAFE <= low and high <= MAX_SAFE
+            return low is not None and high is not None and low >= -MAX_SAFE and high <= MAX_SAFE
         case inspect.StrType() | inspect.BoolType() | inspect.NoneType() | inspect.LiteralType():
             return True
         case _:
             return False
-
-

@@ -111,8 +111,10 @@ def _request_header(payload: RequestHeader) -> Iterator[str]:
         yield "$.header.config.reasoningEffort: may be absent, not empty"
     if defaults is None:
         return
-    for name, flag, value in (("reasoningEffort", defaults.reasoning_effort, config.reasoning_effort),
-                              ("maxTokens", defaults.max_tokens, config.max_tokens)):
+    for name, flag, value in (
+        ("reasoningEffort", defaults.reasoning_effort, config.reasoning_effort),
+        ("maxTokens", defaults.max_tokens, config.max_tokens),
+    ):
         if flag is False:
             yield f"$.header.adapterDefaults.{name}: may be absent or true, not false"
         elif flag and value is None:

@@ -16,7 +16,6 @@ from .conversation import AssistantChunk, AssistantMessage, UserMessage
 from .lenient import Mismatch, convert, parse
 from .lossless import LosslessError, check_open, encoder
 from .payload import (
-    ModelInput,
     OpaquePayload,
     Payload,
     SurfacePayload,
@@ -59,9 +58,7 @@ class Vocabulary:
     def __init__(self, kinds: Mapping[str, type[Payload]]) -> None:
         self.kinds = MappingProxyType(dict(kinds))
         self.codec: Final = Codec(self.kinds)
-        self._decoders = {
-            kind: decoder_of(kind) for kind in self.kinds.values() if not issubclass(kind, OpaquePayload)
-        }
+        self._decoders = {kind: decoder_of(kind) for kind in self.kinds.values() if not issubclass(kind, OpaquePayload)}
 
     def extend(self, *kinds: type[Payload]) -> Vocabulary:
         """A vocabulary with *kinds* added.
@@ -72,19 +69,30 @@ class Vocabulary:
         for kind in kinds:
             self._check_new(kind)
         if len({kind.event_type for kind in kinds}) != len(set(kinds)):
-            twice = sorted({kind.event_type for kind in kinds for other in kinds
-                            if other is not kind and other.event_type == kind.event_type})
+            twice = sorted(
+                {
+                    kind.event_type
+                    for kind in kinds
+                    for other in kinds
+                    if other is not kind and other.event_type == kind.event_type
+                }
+            )
             raise ValueError(f"{', '.join(map(repr, twice))}: two classes for one event type; rename one")
         names = ", ".join(sorted(kind.event_type for kind in kinds))
-        warnings.warn(f"{names}: sessions that hold these events are not readable by dsh 0.1.3 and later",
-                      PluginEventWarning, stacklevel=2)
+        warnings.warn(
+            f"{names}: sessions that hold these events are not readable by dsh 0.1.3 and later",
+            PluginEventWarning,
+            stacklevel=2,
+        )
         return Vocabulary({**self.kinds, **{kind.event_type: kind for kind in kinds}})
 
     def _check_new(self, kind: type[Payload]) -> None:
         name = kind.event_type
         if issubclass(kind, SurfacePayload):
-            raise TypeError(f"{kind.__name__} ({name!r}): the surface types are user, assistant and tool result, so "
-                            "that every reader derives the same messages; subclass ModelInput instead")
+            raise TypeError(
+                f"{kind.__name__} ({name!r}): the surface types are user, assistant and tool result, so "
+                "that every reader derives the same messages; subclass ModelInput instead"
+            )
         if name in RETIRED:
             raise ValueError(f"{name!r} is a retired type that readers refuse; choose another name")
         if self.kinds.get(name, kind) is not kind:
@@ -135,11 +143,15 @@ class Vocabulary:
     def _snapshot_opaque(self, payload: Payload) -> tuple[bytes, Payload]:
         kind = type(payload)
         if isinstance(payload, UnknownPayload | UndecodablePayload):
-            raise UnknownEventType(f"{payload.type}: read from a log of another program and not in this vocabulary; "
-                                   "define its payload class and pass Vocabulary.core.extend(…)")
+            raise UnknownEventType(
+                f"{payload.type}: read from a log of another program and not in this vocabulary; "
+                "define its payload class and pass Vocabulary.core.extend(…)"
+            )
         if self.kinds.get(kind.event_type) is not kind or not isinstance(payload, OpaquePayload):
-            raise UnknownEventType(f"{kind.event_type or kind.__name__}: not in this session's vocabulary; pass "
-                                   f"vocabulary=Vocabulary.core.extend({kind.__name__}) to the Session")
+            raise UnknownEventType(
+                f"{kind.event_type or kind.__name__}: not in this session's vocabulary; pass "
+                f"vocabulary=Vocabulary.core.extend({kind.__name__}) to the Session"
+            )
         try:
             check_open(payload.value)
         except LosslessError as error:
@@ -236,8 +248,10 @@ def _difference(given: object, kept: object, path: str = "$") -> str:
         for one, other, place in pairs:
             if differs(one, other):
                 return _difference(one, other, place)
-    return (f"{path}: {type(given).__name__} reads back as another value ({type(kept).__name__}); use the exact type "
-            "of its field")
+    return (
+        f"{path}: {type(given).__name__} reads back as another value ({type(kept).__name__}); use the exact type "
+        "of its field"
+    )
 
 
 def _unequal(one: object, other: object) -> bool:

@@ -46,9 +46,7 @@ from turnlog.events import (
 
 from .event import AnyEvent, Replace
 
-NOT_STARTED: Final = (
-    "This call was not started: the program stopped before it ran. Nothing was changed by it; it can be asked for again."
-)
+NOT_STARTED: Final = "This call was not started: the program stopped before it ran. Nothing was changed by it; it can be asked for again."
 OUTCOME_UNKNOWN: Final = (
     "The program stopped while this call ran, so its outcome is unknown. It may have taken effect: check before "
     "asking for it again."
@@ -166,9 +164,7 @@ class _Tail:
         self.calls, self.early, self.attempt = [], {}, _Attempt()
 
 
-def closers(
-    open_turn: Iterable[AnyEvent], length: int, route: Callable[[], ModelSource | None]
-) -> list[Closer]:
+def closers(open_turn: Iterable[AnyEvent], length: int, route: Callable[[], ModelSource | None]) -> list[Closer]:
     """What the log owes. *open_turn* are its events from the last ``turn/start`` on, *length* its event count,
     *route* gives the provider and model of its last request header."""
     tail = _Tail()

@@ -95,6 +95,7 @@ class View(Sequence[T_co]):
 Messages = View[Message]
 """The model's messages."""
 
+
 def _message(event: AnyEvent) -> Message | None:
     return event.message
 

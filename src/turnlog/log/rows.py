@@ -57,7 +57,7 @@ class PackedRun(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         try:
             return decode_run(self.raw)
         except (msgspec.MsgspecError, UnicodeError):
-            from turnlog.events.lenient import convert, parse  # noqa: PLC0415 - foreign rows with broken pairs only
+            from turnlog.events.lenient import convert, parse
 
             return convert(RunData, parse(bytes(self.raw)))  # type: ignore[no-any-return]
 

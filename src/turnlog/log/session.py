@@ -37,8 +37,17 @@ from turnlog.events.value import new_id
 from .closers import Closer
 from .closers import closers as closers_of
 from .durability import Durability, Durable, Volatile
-from .errors import AppendError, ForkError, GrammarError, ReadOnlySession, Reentrant, ReservedEvent, ShapeError
-from .errors import SurfaceError, WrongThread
+from .errors import (
+    AppendError,
+    ForkError,
+    GrammarError,
+    ReadOnlySession,
+    Reentrant,
+    ReservedEvent,
+    ShapeError,
+    SurfaceError,
+    WrongThread,
+)
 from .event import AnyEvent, Replace, SessionEvent, event_class, is_event, shows_message
 from .grammar import Grammar
 from .header import FORMAT, SessionHeader
@@ -285,12 +294,20 @@ class Session:
         """
         length = self._rows.length if at is None else at
         if self.header.version != FORMAT or self._rows.base:
-            raise ForkError(f"session {self.id} is stored in format {self.header.version}; only format {FORMAT} "
-                            "sessions fork. Convert it first: turnlog convert")
+            raise ForkError(
+                f"session {self.id} is stored in format {self.header.version}; only format {FORMAT} "
+                "sessions fork. Convert it first: turnlog convert"
+            )
         if not 0 <= length <= self._rows.length:
             raise ForkError(f"session {self.id}: cannot fork at {length}; it has {self._rows.length} events")
-        header = SessionHeader(version=FORMAT, id=id or f"session-{new_id()}", created_at=self._clock(),
-                               cwd=self.header.cwd, parent_session=self.id, seed_length=length)
+        header = SessionHeader(
+            version=FORMAT,
+            id=id or f"session-{new_id()}",
+            created_at=self._clock(),
+            cwd=self.header.cwd,
+            parent_session=self.id,
+            seed_length=length,
+        )
         child = Session(vocabulary=self.vocabulary, clock=self._clock, header=header)
         child._inherit(self._rows, length)
         time = child._rows.at(length - 1).time if length else 0
@@ -374,8 +391,10 @@ class Session:
         """Everything that can fail. Changes nothing."""
         raw, data = self._snapshot(payload)
         if self._publishing:
-            raise Reentrant(f"session {self.id}: {payload.event_type} appended from inside a subscriber; subscribers "
-                            "see committed events, use call_soon to append after them")
+            raise Reentrant(
+                f"session {self.id}: {payload.event_type} appended from inside a subscriber; subscribers "
+                "see committed events, use call_soon to append after them"
+            )
         if self._read_only is not None:
             raise ReadOnlySession(f"session {self.id}: {self._read_only}")
         seq = self._rows.length
@@ -385,8 +404,11 @@ class Session:
         if payload.surface:
             plan, op, cited = self._place(seq, data, raw, replaces, sources)
         elif replaces is not None or sources is not None:
-            raise SurfaceError("surface-eligible", f"{payload.event_type} @{seq} is log-only: it can neither replace "
-                               "surface events nor cite sources; put the seqs into its payload")
+            raise SurfaceError(
+                "surface-eligible",
+                f"{payload.event_type} @{seq} is log-only: it can neither replace "
+                "surface events nor cite sources; put the seqs into its payload",
+            )
         fault = first_fault(data)
         if fault is not None:
             raise ShapeError(f"{payload.event_type} @{seq}: {fault}")
@@ -409,8 +431,9 @@ class Session:
         try:
             start, end = replaces
         except (TypeError, ValueError):
-            raise SurfaceError("marker", f"{data.event_type} @{seq}: replaces takes (first seq, last seq), "
-                               f"not {replaces!r}") from None
+            raise SurfaceError(
+                "marker", f"{data.event_type} @{seq}: replaces takes (first seq, last seq), not {replaces!r}"
+            ) from None
         op = Replace("replace", start, end)
         plan, shadowed = self._surface.plan_replace(seq, op)
         check_shadowed(seq, shadowed, sources)
@@ -420,7 +443,14 @@ class Session:
         return plan, op, cited
 
     def _commit(
-        self, raw: bytes, data: Payload, plan: Plan | None, op: Any, cited: Any, *, time: int | None = None,
+        self,
+        raw: bytes,
+        data: Payload,
+        plan: Plan | None,
+        op: Any,
+        cited: Any,
+        *,
+        time: int | None = None,
         publish: bool = True,
     ) -> AnyEvent:
         """Nothing here fails: the event is in the log, then it is told."""
@@ -533,14 +563,16 @@ class Session:
         return await self._durability.durable(self._rows.length)
 
     def _wrong_thread(self) -> WrongThread:
-        return WrongThread(f"session {self.id} belongs to thread {self._owner.name!r}, used from "
-                           f"{threading.current_thread().name!r}; use session.call_soon(payload)")
+        return WrongThread(
+            f"session {self.id} belongs to thread {self._owner.name!r}, used from "
+            f"{threading.current_thread().name!r}; use session.call_soon(payload)"
+        )
 
 
 def _reserved(payload: Payload) -> AppendError:
     if isinstance(payload, ModelInput):
-        return ReservedEvent(f"{payload.event_type} is shown to the model; use append_input, which logs the fact and "
-                             "the message it renders to")
+        return ReservedEvent(
+            f"{payload.event_type} is shown to the model; use append_input, which logs the fact and "
+            "the message it renders to"
+        )
     return ReservedEvent("session/end-seed is written by the session itself when it is forked or resumed")
-
-

@@ -72,7 +72,9 @@ class Surface:
         """Check a replace range; gives the plan and the nodes it would shadow. Changes nothing."""
         first = self._position(op.start)
         if first is None:
-            raise SurfaceError("replace-start", f"replace start @{op.start} is not on the surface; {self._hint(op.start)}")
+            raise SurfaceError(
+                "replace-start", f"replace start @{op.start} is not on the surface; {self._hint(op.start)}"
+            )
         last = self._position(op.end)
         if last is None:
             raise SurfaceError("replace-end", f"replace end @{op.end} is not on the surface; {self._hint(op.end)}")
@@ -152,37 +154,53 @@ def check_sources(seq: int, type: str, sources: Sequence[int]) -> None:
     """The rules of a source list (dsh-v0 §2.5): non-empty unless an assistant message's, unique, earlier."""
     if not sources:
         if type != "assistant/message":
-            raise SurfaceError("sources-empty", f"{type} @{seq}: an empty source list means a known empty stream, which "
-                               "only an assistant message can have; leave it out when the sources are unknown")
+            raise SurfaceError(
+                "sources-empty",
+                f"{type} @{seq}: an empty source list means a known empty stream, which "
+                "only an assistant message can have; leave it out when the sources are unknown",
+            )
         return
     if set(map(kind_of, sources)) != {int} or min(sources) < 0:
         wrong = next(one for one in sources if kind_of(one) is not int or one < 0)
         raise SurfaceError("sources-type", f"{type} @{seq}: source {wrong!r} is no seq; cite events by seq")
     if len(set(sources)) != len(sources):
         twice = sorted({one for one in sources if sources.count(one) > 1})[:5]
-        raise SurfaceError("sources-duplicate", f"{type} @{seq} cites {_list(twice)} more than once; cite each event once")
+        raise SurfaceError(
+            "sources-duplicate", f"{type} @{seq} cites {_list(twice)} more than once; cite each event once"
+        )
     if max(sources) >= seq:
         later = [one for one in sources if one >= seq][:5]
-        raise SurfaceError("sources-later", f"{type} @{seq} cites {_list(later)}, which is not earlier; cite only events "
-                           "that were logged before")
+        raise SurfaceError(
+            "sources-later",
+            f"{type} @{seq} cites {_list(later)}, which is not earlier; cite only events that were logged before",
+        )
 
 
 def check_shadowed(seq: int, shadowed: Sequence[int], sources: Sequence[int] | None) -> None:
     """A replace must cite every node that it shadows."""
     missing = sorted(set(shadowed).difference(sources or ()))
     if missing:
-        raise SurfaceError("sources-shadowed", f"@{seq} replaces {_list(missing[:5])} without citing "
-                           f"{'it' if len(missing) == 1 else 'them'}; add the replaced seqs to the sources")
+        raise SurfaceError(
+            "sources-shadowed",
+            f"@{seq} replaces {_list(missing[:5])} without citing "
+            f"{'it' if len(missing) == 1 else 'them'}; add the replaced seqs to the sources",
+        )
 
 
 def check_rewrite(seq: int, shadowed: Sequence[int], old_type: str, old: Callable[[], Any], new: Any) -> None:
     """A tool result may replace one tool result and change nothing but the content of its block."""
     if len(shadowed) != 1 or old_type != "tool/result":
-        raise SurfaceError("tool-result-rewrite", f"tool/result @{seq} replaces {_list(list(shadowed)[:5])}; a tool "
-                           "result may only replace one other tool result")
+        raise SurfaceError(
+            "tool-result-rewrite",
+            f"tool/result @{seq} replaces {_list(list(shadowed)[:5])}; a tool "
+            "result may only replace one other tool result",
+        )
     if not _same_json(_blanked(old()), _blanked(new)):
-        raise SurfaceError("tool-result-rewrite", f"tool/result @{seq} changes more than the content of @{shadowed[0]}; "
-                           "turn, step, ids, isError, error and meta must stay")
+        raise SurfaceError(
+            "tool-result-rewrite",
+            f"tool/result @{seq} changes more than the content of @{shadowed[0]}; "
+            "turn, step, ids, isError, error and meta must stay",
+        )
 
 
 def _blanked(data: Any) -> Any:

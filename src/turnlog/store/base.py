@@ -28,7 +28,7 @@ from .source import Source
 class ReadableStore(Protocol):
     """The reading half: what a session on read-only media can offer."""
 
-    def list(self) -> Iterator[SessionHeader]:
+    def headers(self) -> Iterator[SessionHeader]:
         """The headers of all readable sessions, in no particular order."""
         ...
 
@@ -66,8 +66,8 @@ class MemoryStore:
         self._headers: dict[str, SessionHeader] = {}
         self._lines: dict[str, list[bytes]] = {}
 
-    def list(self) -> Iterator[SessionHeader]:
-        """See :meth:`ReadableStore.list`."""
+    def headers(self) -> Iterator[SessionHeader]:
+        """See :meth:`ReadableStore.headers`."""
         return iter(tuple(self._headers.values()))
 
     def read(self, session_id: str) -> Iterator[bytes]:
@@ -86,8 +86,10 @@ class MemoryStore:
         """See :meth:`Store.append`."""
         kept = self._of(session_id)
         if len(kept) != expected:
-            raise AppendConflict(f"session {session_id!r} has {len(kept)} lines, the writer expected {expected}: "
-                                 "somebody else wrote; read it again")
+            raise AppendConflict(
+                f"session {session_id!r} has {len(kept)} lines, the writer expected {expected}: "
+                "somebody else wrote; read it again"
+            )
         kept.extend(map(bytes, lines))
 
     def sync(self, session_id: str) -> None:
@@ -107,18 +109,22 @@ class FileStore:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def list(self) -> Iterator[SessionHeader]:
-        """See :meth:`ReadableStore.list`; damaged sessions are left out (``list_sessions`` names them)."""
+    def headers(self) -> Iterator[SessionHeader]:
+        """See :meth:`ReadableStore.headers`; damaged sessions are left out (``list_sessions`` names them)."""
         return (entry.header for entry in list_sessions([self.root]) if entry.header is not None)
 
     def read(self, session_id: str) -> Iterator[bytes]:
         """See :meth:`ReadableStore.read`; decompressed, as stored."""
         found = [entry for entry in list_sessions([self.root]) if entry.id == session_id]
         if not found:
-            raise SessionNotFound(f"no session {session_id!r} under {self.root}; turnlog ls lists the sessions there are")
+            raise SessionNotFound(
+                f"no session {session_id!r} under {self.root}; turnlog ls lists the sessions there are"
+            )
         if len(found) > 1:
-            raise SessionAmbiguous(f"session {session_id!r} exists twice under {self.root}: "
-                                   f"{' and '.join(str(entry.path) for entry in found)}; name the file you mean")
+            raise SessionAmbiguous(
+                f"session {session_id!r} exists twice under {self.root}: "
+                f"{' and '.join(str(entry.path) for entry in found)}; name the file you mean"
+            )
         for block in Source(found[0].path).blocks():
             for _number, _offset, line in block.numbered():
                 yield line

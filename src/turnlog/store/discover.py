@@ -77,8 +77,10 @@ def find_session(text: str, roots: Sequence[Path]) -> Path:
     found = exact or [entry for entry in entries if text and entry.id.startswith(text)]
     if not found:
         where = ", ".join(map(str, roots)) or "no root directory"
-        raise SessionNotFound(f"no session {text!r}: it is neither a file nor the beginning of an id in {where}; "
-                              "turnlog ls lists the sessions there are")
+        raise SessionNotFound(
+            f"no session {text!r}: it is neither a file nor the beginning of an id in {where}; "
+            "turnlog ls lists the sessions there are"
+        )
     if len(found) > 1:
         listed = ", ".join(f"{entry.id} ({entry.path})" for entry in found[:10])
         raise SessionAmbiguous(f"{text!r} matches {len(found)} sessions: {listed}; give more of the id, or the path")
@@ -112,8 +114,9 @@ def _entry(directory: Path, files: list[LogFile]) -> SessionEntry:
         header, problem = None, f"cannot be opened: {error.strerror or error}"
     if header is not None and problem is None:
         problem = _identity_problem(directory, files, header, named)
-    return SessionEntry(named if header is None else header.id, newest.path, newest.version, header, problem, size,
-                        modified)
+    return SessionEntry(
+        named if header is None else header.id, newest.path, newest.version, header, problem, size, modified
+    )
 
 
 def _read_first(file: LogFile) -> tuple[SessionHeader | None, str | None]:
@@ -175,5 +178,12 @@ def _mark_duplicate(entry: SessionEntry, entries: list[SessionEntry]) -> Session
     others = [str(one.path) for one in entries if one.id == entry.id and one.path != entry.path]
     if entry.problem is not None or not others:
         return entry
-    return SessionEntry(entry.id, entry.path, entry.version, entry.header, f"the same id is also at {others[0]}",
-                        entry.size, entry.modified_ms)
+    return SessionEntry(
+        entry.id,
+        entry.path,
+        entry.version,
+        entry.header,
+        f"the same id is also at {others[0]}",
+        entry.size,
+        entry.modified_ms,
+    )

@@ -24,8 +24,11 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __str__(self) -> str:
         parts = [] if self.path is None else [self.path]
-        parts += [f"{name} {value}" for name, value in
-                  (("line", self.line), ("frame", self.frame), ("byte", self.offset)) if value is not None]
+        parts += [
+            f"{name} {value}"
+            for name, value in (("line", self.line), ("frame", self.frame), ("byte", self.offset))
+            if value is not None
+        ]
         return ", ".join(parts)
 
 

@@ -92,7 +92,9 @@ def frame_at(data: bytes | memoryview, start: int) -> Frame | str:
     at += 4 if checksum else 0
     if at > size:
         return "torn"
-    odd = "reserved header bits are set" if descriptor & 0x18 else "it names a dictionary" if descriptor & 0x03 else None
+    odd = (
+        "reserved header bits are set" if descriptor & 0x18 else "it names a dictionary" if descriptor & 0x03 else None
+    )
     return Frame(start, at, blocks, content_size, checksum, odd)
 
 

@@ -10,8 +10,9 @@ from turnlog.log.header import is_absolute
 
 from .formats import FORMATS, NEWEST
 
-_KEYS: Final = frozenset({"type", "version", "id", "createdAt", "delegationDepth", "cwd", "parentSession", "origin",
-                          "agentPreset"})
+_KEYS: Final = frozenset(
+    {"type", "version", "id", "createdAt", "delegationDepth", "cwd", "parentSession", "origin", "agentPreset"}
+)
 
 
 class HeaderRefused(ValueError):
@@ -33,8 +34,9 @@ def read_header(value: Any) -> tuple[SessionHeader, list[str]]:
     if type(version) is not int or version < 0:
         raise HeaderRefused(f"the header's version is {version!r}, not a format number.")
     if version not in FORMATS:
-        raise HeaderRefused(f"format {version} was written by a newer dsh; this build reads formats 0 to {NEWEST}.",
-                            newer=True)
+        raise HeaderRefused(
+            f"format {version} was written by a newer dsh; this build reads formats 0 to {NEWEST}.", newer=True
+        )
     _require(value, version)
     header = SessionHeader(
         version=version,
@@ -52,11 +54,18 @@ def read_header(value: Any) -> tuple[SessionHeader, list[str]]:
 
 def header_line(header: SessionHeader) -> bytes:
     """The first line of a format-0 log, without the newline: ``delegationDepth`` is always written."""
-    members: dict[str, Any] = {"type": "session", "version": header.version, "id": header.id,
-                               "createdAt": header.created_at, "cwd": header.cwd,
-                               "parentSession": header.parent_session, "seedLength": header.seed_length,
-                               "origin": header.origin, "delegationDepth": header.delegation_depth,
-                               "agentPreset": header.agent_preset}
+    members: dict[str, Any] = {
+        "type": "session",
+        "version": header.version,
+        "id": header.id,
+        "createdAt": header.created_at,
+        "cwd": header.cwd,
+        "parentSession": header.parent_session,
+        "seedLength": header.seed_length,
+        "origin": header.origin,
+        "delegationDepth": header.delegation_depth,
+        "agentPreset": header.agent_preset,
+    }
     return dump({name: value for name, value in members.items() if value is not None})
 
 

@@ -55,9 +55,12 @@ class LineReader:
         try:
             line.decode()
         except UnicodeDecodeError as error:
-            return Fault("not-utf8", f"byte {error.start} of the line ({line[error.start]:#04x}) is not UTF-8.",
-                         "The text was damaged or written in another encoding; turnlog never guesses which.",
-                         self._fast(line))
+            return Fault(
+                "not-utf8",
+                f"byte {error.start} of the line ({line[error.start]:#04x}) is not UTF-8.",
+                "The text was damaged or written in another encoding; turnlog never guesses which.",
+                self._fast(line),
+            )
         event = self._fast(line)
         if event is not None:
             return event
@@ -84,9 +87,12 @@ class LineReader:
         run = len(line[start:]) - len(line[start:].lstrip(b"\0"))
         rest = line.strip(b"\0")
         inside = self.read(rest) if rest and b"\0" not in rest else None
-        return Fault("nul-bytes", f"{run} NUL bytes at byte {start} of the line.",
-                     "A power cut left a hole in the file. turnlog verify --forensic shows what is around it.",
-                     inside if isinstance(inside, SessionEvent) else None)
+        return Fault(
+            "nul-bytes",
+            f"{run} NUL bytes at byte {start} of the line.",
+            "A power cut left a hole in the file. turnlog verify --forensic shows what is around it.",
+            inside if isinstance(inside, SessionEvent) else None,
+        )
 
     def _run(self, line: bytes, value: dict[str, Any]) -> PackedRun | Fault:
         fault = run_fault(value)
@@ -122,7 +128,7 @@ class LineReader:
             except msgspec.ValidationError as error:
                 return Fault("surface", f"surfaceOp is no replace of {self._format.name}: {_short(error)}.")
         elif operation is not UNSET and operation != "append":
-            return Fault("surface", "surfaceOp is neither \"append\" nor a replace.")
+            return Fault("surface", 'surfaceOp is neither "append" nor a replace.')
         sources: Any = value.get("sourceEventSeqs", UNSET)
         if sources is not UNSET:
             if not isinstance(sources, list) or not all(map(_is_source, sources)):
@@ -130,8 +136,15 @@ class LineReader:
             sources = tuple(tuple(one) if isinstance(one, list) else int(one) for one in sources)
         ignorable: Any = True if value.get("ignorable") is True else UNSET
         kind = self._kind if value["type"] in self._format_kinds else self.loose
-        return kind(value["type"], int(value["seq"]), int(value["time"]), Raw(member_text(line, "data")), operation, sources,
-                    ignorable)
+        return kind(
+            value["type"],
+            int(value["seq"]),
+            int(value["time"]),
+            Raw(member_text(line, "data")),
+            operation,
+            sources,
+            ignorable,
+        )
 
     @property
     def loose(self) -> type[AnyEvent]:
@@ -154,8 +167,11 @@ def _envelope_fault(value: dict[str, Any]) -> Fault | None:
         return Fault("envelope", f"seq is {_show(value['seq'])}, not an integer from 0 to 2**53 - 1.")
     if not _is_int(value["time"]) or abs(value["time"]) > MAX_SAFE:
         code = "time" if _is_int(value["time"]) else "envelope"
-        return Fault(code, f"time is {_show(value['time'])}, not epoch milliseconds within ±(2**53 - 1).",
-                     "Other readers cannot hold it.")
+        return Fault(
+            code,
+            f"time is {_show(value['time'])}, not epoch milliseconds within ±(2**53 - 1).",
+            "Other readers cannot hold it.",
+        )
     return None
 
 

@@ -15,7 +15,7 @@ Liveness: TypeAlias = Literal["live", "gone", "unknown"]
 def liveness(log: Path) -> Liveness:
     """Ask the lock beside *log*. A shared lock is tried and given back at once; nothing is written."""
     try:
-        import fcntl  # noqa: PLC0415 - POSIX only
+        import fcntl
     except ImportError:
         return "unknown"
     try:

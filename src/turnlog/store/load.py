@@ -8,7 +8,7 @@ in silence: what is not part of the log as read is in ``findings``, ``torn`` or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -104,10 +104,14 @@ def load(
 
 def _session(opened: ReadLog, vocabulary: Vocabulary, path: Path | None, alive: Liveness) -> StoredSession:
     why = f"it was read from {path or 'a stream'}"
-    why += "; open its store to resume it" if opened.format.version == 0 else (
-        f" in {opened.format.name}; turnlog convert makes a format-0 session of it")
-    session = StoredSession.stored(opened.header, opened.rows, opened.surface, vocabulary=vocabulary, read_only=why,
-                                   closes=alive != "live")
+    why += (
+        "; open its store to resume it"
+        if opened.format.version == 0
+        else (f" in {opened.format.name}; turnlog convert makes a format-0 session of it")
+    )
+    session = StoredSession.stored(
+        opened.header, opened.rows, opened.surface, vocabulary=vocabulary, read_only=why, closes=alive != "live"
+    )
     assert isinstance(session, StoredSession)
     session.path, session.format, session.liveness = path, opened.format.name, alive
     session.findings, session.torn = tuple(opened.findings), opened.torn
@@ -126,8 +130,10 @@ def locate(path: Path) -> Path:
         raise SessionNotFound(f"{path}: no session file in this directory (session.jsonl, session.vN.jsonl[.zstd])")
     newest = [one for one in files if one.version == files[-1].version]
     if len(newest) > 1:
-        raise SessionAmbiguous(f"{path}: {' and '.join(one.path.name for one in newest)} are two files of one "
-                               "generation; name the file you mean, and move the other away")
+        raise SessionAmbiguous(
+            f"{path}: {' and '.join(one.path.name for one in newest)} are two files of one "
+            "generation; name the file you mean, and move the other away"
+        )
     return newest[0].path
 
 
@@ -203,12 +209,21 @@ class _Reader:
             header, odd = read_header(value)
         except HeaderRefused as error:
             kind = LogUnsupported if error.newer else LogCorrupt
-            raise kind(self._finding("header", "refused", str(error), Place(path=self._source.name, line=line),
-                                     remedy="Update turnlog." if error.newer else None,
-                                     unsupported=error.newer)) from None
+            raise kind(
+                self._finding(
+                    "header",
+                    "refused",
+                    str(error),
+                    Place(path=self._source.name, line=line),
+                    remedy="Update turnlog." if error.newer else None,
+                    unsupported=error.newer,
+                )
+            ) from None
         self._open(FORMATS[header.version], header)
         for text_of in odd:
-            self._note("header", f"{text_of}; dsh refuses such a header.", "fault", Place(path=self._source.name, line=line))
+            self._note(
+                "header", f"{text_of}; dsh refuses such a header.", "fault", Place(path=self._source.name, line=line)
+            )
         self._identity(header)
         if cut < len(text):
             return Block([text[cut:], *lines[1:]], line, offset + cut, block.frames)
@@ -230,7 +245,7 @@ class _Reader:
         return self._source.path.stem if self._source.path is not None else "sample"
 
     def _refuse_foreign_text(self, text: bytes) -> None:
-        if text[:2] in (b"\xff\xfe", b"\xfe\xff") or text[1:4:2] == b"\0\0" and text[:1] == b"{":
+        if text[:2] in (b"\xff\xfe", b"\xfe\xff") or (text[1:4:2] == b"\0\0" and text[:1] == b"{"):
             raise self._no_header("the file is UTF-16 text; a log is UTF-8.")
         if not text.strip(b"\0"):
             raise self._no_header(f"the file holds nothing but {len(text)} NUL bytes, so there is no header.")
@@ -252,18 +267,30 @@ class _Reader:
             return
         place = Place(path=self._source.name, line=1)
         if named.version != header.version:
-            self._refuse(self._finding("file-version", "refused", f"the file is named as format {named.version}, but its "
-                                       f"header says format {header.version}.", place,
-                                       remedy="Rename the file if the header is right."))
+            self._refuse(
+                self._finding(
+                    "file-version",
+                    "refused",
+                    f"the file is named as format {named.version}, but its header says format {header.version}.",
+                    place,
+                    remedy="Rename the file if the header is right.",
+                )
+            )
         project = path.parent.parent.name
         if not (project.startswith("--") and project.endswith("--")) and project != "_no-cwd":
             return
         if decode_session(path.parent.name) != header.id:
-            self._note("identity", f"the directory is named for session {decode_session(path.parent.name)!r}, but the "
-                       f"log says it is {header.id!r}; neither id may be resumed from here.", "fault", place)
+            self._note(
+                "identity",
+                f"the directory is named for session {decode_session(path.parent.name)!r}, but the "
+                f"log says it is {header.id!r}; neither id may be resumed from here.",
+                "fault",
+                place,
+            )
         if project != encode_project(header.cwd):
-            self._note("identity", f"the directory {project!r} is not the one of the log's cwd {header.cwd!r}.",
-                       "fault", place)
+            self._note(
+                "identity", f"the directory {project!r} is not the one of the log's cwd {header.cwd!r}.", "fault", place
+            )
 
     # -- blocks -------------------------------------------------------------------------------------------------
 
@@ -273,9 +300,11 @@ class _Reader:
         if self._watch is not None:
             self._watch(block)
         unproven = self._source.unproven
-        if unproven is not None and block.offset + sum(map(len, block.lines)) > unproven:
-            self._slow(block)
-        elif self._branch is not None or not self._fast(block):
+        if (
+            (unproven is not None and block.offset + sum(map(len, block.lines)) > unproven)
+            or self._branch is not None
+            or not self._fast(block)
+        ):
             self._slow(block)
 
     def _fast(self, block: Block) -> bool:
@@ -371,7 +400,7 @@ class _Reader:
     def _find_line(self, block: Block, seq: int) -> Place:
         needle = b'"seq":%d,' % seq
         for line, offset, text in block.numbered():
-            if needle in text or b"seq" in text and _seq_of(text) == seq:
+            if needle in text or (b"seq" in text and _seq_of(text) == seq):
                 return self._place(block, line, offset)
         return Place(path=self._source.name)
 
@@ -392,8 +421,12 @@ class _Reader:
                 self._line_fault(found, place, text, unterminated, listed[index + 1 :])
                 continue
             if unterminated:
-                self._note("no-final-newline", "the last record has no newline; it is whole, and part of the log.",
-                           "note", place)
+                self._note(
+                    "no-final-newline",
+                    "the last record has no newline; it is whole, and part of the log.",
+                    "note",
+                    place,
+                )
             before = self._log.rows.length
             self._take(found, place)
             if self._source.unproven is not None and offset >= self._source.unproven:
@@ -409,8 +442,9 @@ class _Reader:
             if self._source.torn is None and not self._source.compressed:
                 self._source.torn = Torn(start, self._source.size - start, reason)
             elif self._source.torn is None:
-                self._source.torn = Torn(start, len(text), f"the last frame ends with {len(text)} bytes of a record "
-                                         "that was not finished")
+                self._source.torn = Torn(
+                    start, len(text), f"the last frame ends with {len(text)} bytes of a record that was not finished"
+                )
             return
         told = fault.text
         if fault.code == "nul-bytes":
@@ -438,9 +472,16 @@ class _Reader:
         rows = self._log.rows
         if seq > rows.length:
             missing = f"@{rows.length}" if seq == rows.length + 1 else f"@{rows.length} to @{seq - 1}"
-            self._refuse(self._finding("seq-gap", "refused", f"event {missing} is missing: expected seq {rows.length}, "
-                                       f"got {seq} ({event.type}).", place, seq=seq,
-                                       remedy="The events were lost before they reached this file, or cut out of it."))
+            self._refuse(
+                self._finding(
+                    "seq-gap",
+                    "refused",
+                    f"event {missing} is missing: expected seq {rows.length}, got {seq} ({event.type}).",
+                    place,
+                    seq=seq,
+                    remedy="The events were lost before they reached this file, or cut out of it.",
+                )
+            )
             rows.skip_to(seq)
         if isinstance(event, PackedRun):
             rows.add_run(event, len(event.unpack().members()))
@@ -467,14 +508,28 @@ class _Reader:
     def _unknown(self, found: Unknown, place: Place) -> None:
         event = found.event
         if not found.required:
-            self._note("unknown-ignorable", f"event type {event.type!r} @{event.seq} is not known to this build; its "
-                       "writer allows readers to skip it.", "note", place, once=False, seq=event.seq)
+            self._note(
+                "unknown-ignorable",
+                f"event type {event.type!r} @{event.seq} is not known to this build; its "
+                "writer allows readers to skip it.",
+                "note",
+                place,
+                once=False,
+                seq=event.seq,
+            )
             return
-        self._log.findings.append(self._finding(
-            "unknown-type", "fault", f"event type {event.type!r} @{event.seq} is not known to this build: a newer build "
-            "or a plugin wrote it.", place, seq=event.seq, unsupported=True,
-            remedy="It is shown as it is; resuming needs a vocabulary that has it.",
-        ))
+        self._log.findings.append(
+            self._finding(
+                "unknown-type",
+                "fault",
+                f"event type {event.type!r} @{event.seq} is not known to this build: a newer build "
+                "or a plugin wrote it.",
+                place,
+                seq=event.seq,
+                unsupported=True,
+                remedy="It is shown as it is; resuming needs a vocabulary that has it.",
+            )
+        )
 
     def _collide(self, event: AnyEvent | PackedRun, seq: int, place: Place) -> None:
         log = self._log
@@ -482,11 +537,20 @@ class _Reader:
         if branch is None or (branch.events and seq <= branch.events[-1].seq):
             kept = log.rows.at(seq) if seq < log.rows.length and log.rows.rows else None
             time = event.time0 if isinstance(event, PackedRun) else event.time
-            known = f"{kept.type} at time {kept.time} stands there already, then {event.type} at time {time}" if kept else ""
+            known = (
+                f"{kept.type} at time {kept.time} stands there already, then {event.type} at time {time}"
+                if kept
+                else ""
+            )
             finding = self._finding(
-                "seq-duplicate", "refused", f"duplicate seq {seq}; expected {log.rows.length}, got {seq}: {known}.",
-                place, seq=seq, remedy="Two writers, or a writer with a stale position, wrote this log; turnlog repair "
-                "keeps both branches in new files.")
+                "seq-duplicate",
+                "refused",
+                f"duplicate seq {seq}; expected {log.rows.length}, got {seq}: {known}.",
+                place,
+                seq=seq,
+                remedy="Two writers, or a writer with a stale position, wrote this log; turnlog repair "
+                "keeps both branches in new files.",
+            )
             if not self._forensic:
                 raise LogCorrupt(_with_rest(finding, self._source))
             log.findings.append(finding)
@@ -503,10 +567,15 @@ class _Reader:
         if torn is not None:
             log.torn = torn._replace(recovered=self._recovered)
             won = f" {self._recovered} whole records were won from it." if self._recovered else ""
-            log.findings.append(self._finding(
-                "torn-tail", "note", f"{torn.reason}, from byte {torn.offset} on.{won}",
-                Place(path=self._source.name, offset=torn.offset),
-                remedy="The writer was cut off; a resume cuts the file there and goes on."))
+            log.findings.append(
+                self._finding(
+                    "torn-tail",
+                    "note",
+                    f"{torn.reason}, from byte {torn.offset} on.{won}",
+                    Place(path=self._source.name, offset=torn.offset),
+                    remedy="The writer was cut off; a resume cuts the file there and goes on.",
+                )
+            )
         if log.format is SAMPLE:
             self._teach_sample()
         elif log.header.version >= 2:
@@ -517,15 +586,20 @@ class _Reader:
         codec = self._log.rows.kind.codec
         assert isinstance(codec, SampleCodec)
         events = [row for row in self._log.rows.rows if not isinstance(row, PackedRun)]
-        codec.learn(((e.seq, e.raw) for e in events if e.type == "tool/call"),
-                    ((e.seq, e.sources or ()) for e in events if e.type == "tool/result"))
+        codec.learn(
+            ((e.seq, e.raw) for e in events if e.type == "tool/call"),
+            ((e.seq, e.sources or ()) for e in events if e.type == "tool/result"),
+        )
         first = events[0].time if events else 0
         self._log.header = SessionHeader(version=SAMPLE.version, id=self._log.header.id, created_at=max(first, 0))
 
     def _derive_seed(self) -> None:
         """Formats 2 and later mark the inherited prefix in the log, not in the header."""
-        cuts = [row.seq for row in self._log.rows.rows
-                if row.type == "session/end-seed" and not isinstance(row, PackedRun) and b'"inherited":true' in row.raw]
+        cuts = [
+            row.seq
+            for row in self._log.rows.rows
+            if row.type == "session/end-seed" and not isinstance(row, PackedRun) and b'"inherited":true' in row.raw
+        ]
         if cuts:
             members = {name: getattr(self._log.header, name) for name in SessionHeader.__struct_fields__}
             self._log.header = SessionHeader(**{**members, "seed_length": cuts[-1]})
@@ -558,11 +632,25 @@ class _Reader:
         self._log.findings.append(self._finding(code, severity, text, place, seq=seq))
 
     def _finding(
-        self, code: str, severity: Severity, text: str, place: Place, *, seq: int | None = None,
-        remedy: str | None = None, unsupported: bool = False,
+        self,
+        code: str,
+        severity: Severity,
+        text: str,
+        place: Place,
+        *,
+        seq: int | None = None,
+        remedy: str | None = None,
+        unsupported: bool = False,
     ) -> Finding:
-        return Finding(code=code, severity=severity, text=text, place=place, seq=seq, remedy=remedy,
-                       kind="unsupported" if unsupported else "corrupt")
+        return Finding(
+            code=code,
+            severity=severity,
+            text=text,
+            place=place,
+            seq=seq,
+            remedy=remedy,
+            kind="unsupported" if unsupported else "corrupt",
+        )
 
     def _place(self, block: Block, line: int, offset: int) -> Place:
         return block.place(self._source.name, line, offset)
@@ -640,5 +728,3 @@ def _seq_of(line: bytes) -> int | None:
         return None
     seq = value.get("seq", value.get("seq0")) if isinstance(value, dict) else None
     return seq if type(seq) is int else None
-
-

@@ -57,8 +57,9 @@ class _TextRow(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="t
     data: _Texts
 
 
-class _ReasoningRow(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="reasoning-chunks",
-                    tag_field="type"):
+class _ReasoningRow(
+    Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="reasoning-chunks", tag_field="type"
+):
     seq0: _Seq
     time0: _Time
     data: _Texts

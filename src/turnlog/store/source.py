@@ -133,8 +133,14 @@ class Source:
             try:
                 content = decompressor.whole(view, frame)
             except ValueError as error:
-                self._find("frame-damaged", "refused", f"frame {number} does not verify: {error}.", number, frame.start,
-                           "The bytes of this frame changed after they were written.")
+                self._find(
+                    "frame-damaged",
+                    "refused",
+                    f"frame {number} does not verify: {error}.",
+                    number,
+                    frame.start,
+                    "The bytes of this frame changed after they were written.",
+                )
                 continue
             self._note_content(number, frame, content)
             text_length += len(content)
@@ -146,11 +152,22 @@ class Source:
 
     def _note_frame(self, number: int, frame: Frame) -> None:
         if frame.odd is not None:
-            self._find("frame-odd", "fault", f"frame {number}: {frame.odd}; dsh refuses such a frame.", number,
-                       frame.start, "turnlog compress rewrites the log into plain frames.")
+            self._find(
+                "frame-odd",
+                "fault",
+                f"frame {number}: {frame.odd}; dsh refuses such a frame.",
+                number,
+                frame.start,
+                "turnlog compress rewrites the log into plain frames.",
+            )
         elif not frame.checksum:
-            self._find("frame-unchecked", "note", f"frame {number} has no checksum, so damage inside it would not show.",
-                       number, frame.start)
+            self._find(
+                "frame-unchecked",
+                "note",
+                f"frame {number} has no checksum, so damage inside it would not show.",
+                number,
+                frame.start,
+            )
 
     def _note_content(self, number: int, frame: Frame, content: bytes) -> None:
         fault = None
@@ -159,8 +176,14 @@ class Source:
         elif number > 1 and not content.endswith(b"\n"):
             fault = f"frame {number} ends inside a record"
         if fault is not None:
-            self._find("frame-layout", "fault", f"{fault}; dsh refuses the log.", number, frame.start,
-                       "turnlog compress rewrites it into proper frames in a new file.")
+            self._find(
+                "frame-layout",
+                "fault",
+                f"{fault}; dsh refuses the log.",
+                number,
+                frame.start,
+                "turnlog compress rewrites it into proper frames in a new file.",
+            )
 
     def _after(
         self, data: bytes, view: memoryview, walk: Walk, decompressor: Decompressor, text_length: int, number: int
@@ -169,14 +192,26 @@ class Source:
         size = len(data) - walk.end
         later = later_frame(data, walk.end)
         if later is not None:
-            self._find("frame-damaged", "refused", f"frame {number} is damaged: its blocks do not lead to the frame at "
-                       f"byte {later}, which is whole.", number, walk.end, "Nothing after it is read without --forensic.")
+            self._find(
+                "frame-damaged",
+                "refused",
+                f"frame {number} is damaged: its blocks do not lead to the frame at byte {later}, which is whole.",
+                number,
+                walk.end,
+                "Nothing after it is read without --forensic.",
+            )
             if self._forensic:
                 yield from self._contents(data, view, walk_frames(data, later), number + 1)
             return
         if walk.stop == "damaged":
-            self._find("frame-damaged", "refused", f"frame {number} holds a block of a type that does not exist.", number,
-                       walk.end, "The bytes of this frame changed after they were written.")
+            self._find(
+                "frame-damaged",
+                "refused",
+                f"frame {number} holds a block of a type that does not exist.",
+                number,
+                walk.end,
+                "The bytes of this frame changed after they were written.",
+            )
             return
         if walk.stop == "foreign":
             kind = "NUL bytes" if not any(view[walk.end :]) else "bytes that are no frame"

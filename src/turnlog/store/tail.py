@@ -144,5 +144,12 @@ class _TailReader:
         return rows if rows is not None else Rows(self._kind)
 
     def _corrupt(self, text: str) -> LogCorrupt:
-        return LogCorrupt(Finding(code="tail", severity="refused", text=f"the end of the log is damaged: {text}",
-                                  place=Place(path=str(self._path)), remedy="turnlog verify shows all of it."))
+        return LogCorrupt(
+            Finding(
+                code="tail",
+                severity="refused",
+                text=f"the end of the log is damaged: {text}",
+                place=Place(path=str(self._path)),
+                remedy="turnlog verify shows all of it.",
+            )
+        )

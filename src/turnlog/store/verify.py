@@ -34,8 +34,8 @@ from turnlog.log.rows import PackedRun
 from .errors import LogRefused
 from .finding import Finding, Place, Severity
 from .formats import SAMPLE
-from .load import ReadLog, StoredSession, _session, locate, read_log
 from .liveness import liveness
+from .load import ReadLog, StoredSession, _session, locate, read_log
 from .source import Block, Source
 
 Verdict: TypeAlias = Literal["ok", "faults", "torn", "refused"]
@@ -83,9 +83,7 @@ class Report:
         return 0 if self.session is None else sum(1 for _event in _counted(self.session))
 
 
-def verify(
-    source: str | Path | bytes, *, vocabulary: Vocabulary = Vocabulary.core, name: str | None = None
-) -> Report:
+def verify(source: str | Path | bytes, *, vocabulary: Vocabulary = Vocabulary.core, name: str | None = None) -> Report:
     """Read a log forensically and check every rule. Only raises for a path that does not exist or cannot be opened."""
     path = None if isinstance(source, bytes) else locate(Path(source))
     data = source if isinstance(source, bytes) else path
@@ -172,12 +170,23 @@ class _TextRules:
         seq = value.get("seq", value.get("seq0")) if isinstance(value, dict) else None
         seq = seq if type(seq) is int else None
         if repeated:
-            self._find("repeated-key", f"the key {repeated[0]!r} is there twice in one object; readers disagree on which "
-                       "value counts, and the last one is taken here.", "fault", place, seq)
+            self._find(
+                "repeated-key",
+                f"the key {repeated[0]!r} is there twice in one object; readers disagree on which "
+                "value counts, and the last one is taken here.",
+                "fault",
+                place,
+                seq,
+            )
         for digits in numbers[:1]:
             shown = digits if len(digits) <= 24 else f"{digits[:10]}… ({len(digits)} digits)"
-            self._find("big-number", f"the number {shown} is beyond what other readers hold exactly; its text is kept.",
-                       "note", place, seq)
+            self._find(
+                "big-number",
+                f"the number {shown} is beyond what other readers hold exactly; its text is kept.",
+                "note",
+                place,
+                seq,
+            )
 
     def _find(self, code: str, text: str, severity: Severity, place: Place, seq: int | None) -> None:
         self.findings.append(Finding(code=code, severity=severity, text=text, place=place, seq=seq))
@@ -228,8 +237,13 @@ def _log_rules(log: ReadLog, name: str | None) -> Iterator[Finding]:
     if not log.rows.length:
         yield Finding(code="empty", severity="note", text="the log holds no events.", place=place)
     if grammar.turn:
-        yield Finding(code="open-turn", severity="note", place=place, seq=log.rows.length - 1,
-                      text=f"{grammar.where()} at the end: its writer is still at work, or was interrupted.")
+        yield Finding(
+            code="open-turn",
+            severity="note",
+            place=place,
+            seq=log.rows.length - 1,
+            text=f"{grammar.where()} at the end: its writer is still at work, or was interrupted.",
+        )
 
 
 # -- messages ---------------------------------------------------------------------------------------------------
@@ -246,16 +260,30 @@ def _history_rules(session: StoredSession, name: str | None) -> Iterator[Finding
         for text in _pairing(message, waiting, event.seq):
             yield Finding(code="history", severity="fault", text=text, place=place, seq=event.seq)
         if message.id in known and message.id:
-            yield Finding(code="repeated-message-id", severity="note", place=place, seq=event.seq, text=(
-                f"message id {message.id!r} @{event.seq} is also that of @{known[message.id]}; address messages by seq."))
+            yield Finding(
+                code="repeated-message-id",
+                severity="note",
+                place=place,
+                seq=event.seq,
+                text=(
+                    f"message id {message.id!r} @{event.seq} is also that of @{known[message.id]}; address messages by seq."
+                ),
+            )
         known.setdefault(message.id, event.seq)
     asked: dict[object, int] = {}
     for asking in session.select(ApprovalAsked):
         question = asking.data.value.get("id") if isinstance(asking.data.value, Mapping) else None
         if question in asked:
-            yield Finding(code="repeated-approval-id", severity="fault", place=place, seq=asking.seq, text=(
-                f"approval id {question!r} @{asking.seq} is also that of @{asked[question]}; an answer could go to "
-                "either."))
+            yield Finding(
+                code="repeated-approval-id",
+                severity="fault",
+                place=place,
+                seq=asking.seq,
+                text=(
+                    f"approval id {question!r} @{asking.seq} is also that of @{asked[question]}; an answer could go to "
+                    "either."
+                ),
+            )
         asked.setdefault(question, asking.seq)
 
 

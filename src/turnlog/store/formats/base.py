@@ -29,8 +29,14 @@ _LATE_0: Final = ("model/selection", "session-log-deepseek/delivery-accepted", "
 """Added by dsh 0.1.2-alpha.1 without a new version number."""
 
 _ADDED_2: Final = ("feedback/message-put", "feedback/message-delete")
-_ADDED_3: Final = ("tool/ptc-dispatch", "tool/ptc-dispatch-start", "image/offload", "deliverables/presented",
-                   "subagent/catalog", "workspace/changes")
+_ADDED_3: Final = (
+    "tool/ptc-dispatch",
+    "tool/ptc-dispatch-start",
+    "image/offload",
+    "deliverables/presented",
+    "subagent/catalog",
+    "workspace/changes",
+)
 _DROPPED_3: Final = frozenset({"tool/code-dispatch", "tool/code-dispatch-start"})
 _ADDED_4: Final = ("job/registered", "job/settled")
 
@@ -83,7 +89,10 @@ def _opaque(*names: str) -> dict[str, type[Payload]]:
     return made
 
 
-_READ_0: Final[dict[str, type[Payload]]] = {**_opaque(*_LATE_0, *RENAMED), "steering/message": Vocabulary.core.kinds["user/message"]}
+_READ_0: Final[dict[str, type[Payload]]] = {
+    **_opaque(*_LATE_0, *RENAMED),
+    "steering/message": Vocabulary.core.kinds["user/message"],
+}
 _READ_2: Final[dict[str, type[Payload]]] = {**_opaque(*_LATE_0, *_ADDED_2), "assistant/attempt": AssistantAttempt}
 _READ_3: Final[dict[str, type[Payload]]] = {**_READ_2, **_opaque(*_ADDED_3), "system/message": SystemMessage}
 _READ_4: Final[dict[str, type[Payload]]] = {**_READ_3, **_opaque(*_ADDED_4), "developer/message": DeveloperMessage}

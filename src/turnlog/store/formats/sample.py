@@ -27,7 +27,9 @@ class SampleCodec(Codec):
         """Take in the log's ``tool/call`` data by seq, and what its results cite."""
         known = {seq: parse(raw) for seq, raw in calls}
         self._arguments = {call["callId"]: call["arguments"] for call in known.values()}
-        self._call_of = {seq: known[source]["callId"] for seq, sources in cited for source in sources if source in known}
+        self._call_of = {
+            seq: known[source]["callId"] for seq, sources in cited for source in sources if source in known
+        }
 
     def payload(self, type: str, raw: Any, seq: int) -> Payload:
         """See :meth:`Codec.payload`."""
