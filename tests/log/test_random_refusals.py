@@ -87,9 +87,14 @@ def test_an_event_is_refused_exactly_when_it_does_not_nest(prove: Prove) -> None
             assert standing(session) == before
             refused += 1
 
-    prove("logs of well and badly nested events", check, st.lists(st.tuples(payloads, st.integers(0, 60)), max_size=40))
-    assert refused > 100
-    assert accepted > 100
+    prove(
+        "logs of well and badly nested events",
+        check,
+        st.lists(st.tuples(payloads, st.integers(0, 60)), max_size=40),
+        times=3,
+    )
+    assert refused > 20
+    assert accepted > 20
 
 
 seqs = st.integers(-1, 12)
@@ -127,7 +132,7 @@ def test_a_place_is_refused_exactly_when_it_breaks_a_rule_of_the_surface(prove: 
             assert standing(session) == before
             found.add(caught.value.kind)
 
-    prove("well and badly placed events", check, st.lists(places, max_size=15), times=3)
+    prove("well and badly placed events", check, st.lists(places, max_size=15), times=5)
     assert found >= {
         "accepted", "surface-eligible", "replace-start", "replace-end", "replace-order", "sources-empty",
         "sources-duplicate", "sources-later", "sources-type", "sources-shadowed",

@@ -14,7 +14,7 @@ _HIDDEN: Final = (
 )
 _CONTROLS: Final = re.compile(f"[{_HIDDEN}]")
 _CONTROLS_IN_LINES: Final = re.compile(f"[{_HIDDEN}]".replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
-_IN_JSON: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_IN_JSON: Final = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,7 +28,7 @@ def visible(text: str, *, lines: bool = False) -> str:
 
 def visible_json(text: str) -> str:
     """JSON whose strings hold nothing that a terminal would obey; still the same JSON."""
-    return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _IN_JSON.sub(_escape_units, text)
 
 
 def clip(text: str, width: int | None) -> str:
@@ -76,6 +76,11 @@ def size(count: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1000
     raise AssertionError
+
+
+def _escape_units(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
 
 
 def _escape(found: re.Match[str]) -> str:

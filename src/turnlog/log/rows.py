@@ -116,7 +116,7 @@ class Rows:
             self._starts = array("q", range(self.base, self.length))
         self.length = seq
 
-    def extend(self, events: list[AnyEvent]) -> None:
+    def extend(self, events: Sequence[Row]) -> None:
         """Append events whose seqs follow on."""
         if self._starts is not None:
             self._starts.extend(range(self.length, self.length + len(events)))
@@ -131,7 +131,7 @@ class Rows:
         self.rows.append(run)
         self.length += count
 
-    def extend_packed(self, rows: list[Row], starts: list[int], length: int) -> None:
+    def extend_packed(self, rows: Sequence[Row], starts: list[int], length: int) -> None:
         """Append rows of which some are packed, with the first seq of each."""
         if self._starts is None:
             self._starts = array("q", range(self.base, self.length))

@@ -12,7 +12,8 @@ from .errors import (
     StoreError,
 )
 from .finding import Finding, Place
-from .load import Branch, StoredSession, load, locate
+from .load import StoredSession, load, locate
+from .read import Branch
 from .source import Torn
 from .tail import Tail, open_tail
 from .verify import Report, verify

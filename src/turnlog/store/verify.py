@@ -35,7 +35,8 @@ from .errors import LogRefused
 from .finding import Finding, Place, Severity
 from .formats import SAMPLE
 from .liveness import liveness
-from .load import ReadLog, StoredSession, _session, locate, read_log
+from .load import StoredSession, locate, stored_session
+from .read import ReadLog, read_log
 from .source import Block, Source
 
 Verdict: TypeAlias = Literal["ok", "faults", "torn", "refused"]
@@ -96,7 +97,7 @@ def verify(source: str | Path | bytes, *, vocabulary: Vocabulary = Vocabulary.co
         found = [one for one in opened.findings if one != error.finding]
         return Report(path, (error.finding, *found), None)
     found = [*log.findings, *text.findings, *_log_rules(log, opened.name)]
-    session = _session(log, vocabulary, path, "unknown" if path is None else liveness(path))
+    session = stored_session(log, vocabulary, path, "unknown" if path is None else liveness(path))
     found += _history_rules(session, opened.name)
     return Report(path, tuple(found), session)
 

@@ -1,0 +1,1 @@
+"""One module per command; each is imported when it is run."""

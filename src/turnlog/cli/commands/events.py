@@ -1,0 +1,92 @@
+"""``turnlog events``"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+
+from turnlog.log import AnyEvent, Session
+from turnlog.log.rows import PackedRun
+from turnlog.views import resolve
+from turnlog.views.resolve import turn_of
+from turnlog.views.rows import slots
+
+from .. import describe
+from ..opening import Which, open_session
+from ..places import address_of
+from ..screen import Screen, Styled
+from ..text import clock
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which events are wanted."""
+
+    types: tuple[str, ...]
+    turn: int | None
+    start: str | None
+    stop: str | None
+    limit: int | None
+
+    def wants(self, type: str) -> bool:
+        """Whether events of *type* are wanted; commas and further options mean *or*."""
+        patterns = [pattern for one in self.types for pattern in one.split(",") if pattern]
+        return not patterns or any(fnmatchcase(type, pattern) for pattern in patterns)
+
+
+def events(screen: Screen, which: Which, wanted: Filter, *, as_json: bool) -> None:
+    """Print stored events."""
+    session = open_session(screen, which)
+    found = _found(session, wanted)
+    shown = found if wanted.limit is None else islice(found, wanted.limit)
+    count = _print_json(screen, shown) if as_json else _print(screen, shown)
+    if wanted.limit is not None and next(found, None) is not None:
+        screen.hint(f"there are more than {wanted.limit}; raise --limit, or go on with --from")
+    elif not count and wanted.limit != 0:
+        screen.nothing("no event matches" if len(session.events) else "the log holds no events")
+
+
+def _found(session: Session, wanted: Filter) -> Iterator[AnyEvent]:
+    first, stop = 0, len(session)
+    if wanted.turn is not None:
+        span = turn_of(session, wanted.turn)
+        first, stop = span.first, span.stop
+    if wanted.start is not None:
+        first = max(first, resolve(session, address_of(wanted.start)).first)
+    if wanted.stop is not None:
+        stop = min(stop, resolve(session, address_of(wanted.stop)).last + 1)
+    with_chunks = wanted.wants("assistant/chunk")
+    for slot in slots(session, first, stop):
+        if not isinstance(slot.row, PackedRun):
+            if wanted.wants(slot.row.type):
+                yield slot.row
+        elif with_chunks:
+            for event in slot.row.events(session.events[0].__class__):
+                if first <= event.seq < stop:
+                    yield event
+
+
+def _print_json(screen: Screen, found: Iterator[AnyEvent]) -> int:
+    count = 0
+    while batch := list(islice(found, 1000)):
+        screen.json_lines(event.line() for event in batch)
+        count += len(batch)
+    return count
+
+
+def _print(screen: Screen, found: Iterator[AnyEvent]) -> int:
+    count = 0
+    for count, event in enumerate(found, 1):  # noqa: B007 - the count is what is wanted
+        print_event(screen, event)
+    return count
+
+
+def print_event(screen: Screen, event: AnyEvent) -> None:
+    """``@12  2026-01-01T00:00:00.000Z  tool/call  {"turn":1,…}``"""
+    text = event.raw.decode(errors="backslashreplace")
+    screen.line(Styled(f"@{event.seq}", "cyan"), f"  {clock(event.time)}  ", Styled(event.type, "bold"), f"  {text}")
+
+
+__all__ = ["Filter", "describe", "events", "print_event"]

@@ -1,0 +1,143 @@
+"""``turnlog show``"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from turnlog.events import ToolCall, TurnEnd
+from turnlog.events.lossless import plain
+from turnlog.log import AnyEvent, Session
+from turnlog.views import attempts, outline
+from turnlog.views.attempts import by_step
+from turnlog.views.outline import Chunks, Item, Outline, Step, Turn
+
+from .. import describe
+from ..json_views import attempt_view, document, session_view
+from ..opening import Which, open_session
+from ..screen import Screen, Style, Styled
+from ..text import rfc3339
+
+
+def show(screen: Screen, which: Which, *, everything: bool, as_stored: bool, as_json: bool) -> None:
+    """Print the outline of a session."""
+    session = open_session(screen, which)
+    found = outline(session, as_stored=as_stored)
+    if as_json:
+        screen.json(document(session=session_view(session), outline=_json(session, found, as_stored)))
+        return
+    _Printer(screen, found, everything).items(found.items, 0)
+    if found.turns and found.turns[-1].state == "running":
+        screen.hint(f"{found.turns[-1].address} is running: its writer is alive")
+    if not found.items:
+        screen.hint("the log holds no events")
+
+
+class _Printer:
+    """Prints the lines of the documents' script; ``everything`` adds a line for each other event."""
+
+    def __init__(self, screen: Screen, found: Outline, everything: bool) -> None:
+        self._screen = screen
+        self._found = found
+        self._everything = everything
+
+    def items(self, items: list[Any], depth: int) -> None:
+        for item in _joined(items if self._everything else [one for one in items if self._shows(one)]):
+            self._item(item, depth)
+
+    def _shows(self, item: Item) -> bool:
+        if isinstance(item, Turn | Step | Chunks):
+            return True
+        return describe.boundary(item) is not None or describe.notable(item) is not None
+
+    def _item(self, item: Item, depth: int) -> None:
+        match item:
+            case Turn(start=start, end=end) | Step(start=start, end=end):
+                self._event(start, depth)
+                self.items(item.items, 1)
+                self._event(end, depth)
+            case Chunks(kind=kind, number=number):
+                self._line(describe.chunks(kind, number), depth, "dim")
+            case _:
+                self._event(item, depth)
+
+    def _event(self, event: AnyEvent | None, depth: int) -> None:
+        if event is None:
+            return
+        told = describe.boundary(event)
+        style: Style | None = None if told is None else "bold"
+        if told is None:
+            told = describe.notable(event)
+            style = None if told is None else "cyan" if event.type == "tool/call" else "yellow"
+        if event.seq in self._found.orphans:
+            told = f"{told}{describe.ORPHAN}"
+        if self._found.is_synthetic(event):
+            told = f"{told or describe.anything(event)}{describe.SYNTHETIC}"
+            style = "yellow"
+        self._line(told or describe.anything(event), depth, style)
+
+    def _line(self, text: str, depth: int, style: Style | None) -> None:
+        indented = "  " * depth + text
+        self._screen.line(indented if style is None else Styled(indented, style))
+
+
+def _joined(items: list[Any]) -> list[Any]:
+    """Chunks of one kind that only hidden events stood between become one run again."""
+    joined: list[Any] = []
+    for item in items:
+        last = joined[-1] if joined else None
+        if isinstance(item, Chunks) and isinstance(last, Chunks) and last.kind == item.kind:
+            joined[-1] = last._replace(number=last.number + item.number)
+        else:
+            joined.append(item)
+    return joined
+
+
+# -- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def _json(session: Session, found: Outline, as_stored: bool) -> list[Any]:
+    steps = by_step(attempts(session, as_stored=as_stored))
+    return [_item_json(item, found, steps) for item in found.items]
+
+
+def _item_json(item: Item, found: Outline, steps: Mapping[tuple[int, int], Any]) -> dict[str, Any]:
+    match item:
+        case Turn():
+            end = None if item.end is None else item.end.data
+            reason = plain(end.reason) if isinstance(end, TurnEnd) else None
+            return {"kind": "turn", "turn": item.turn, **_span(item, found), "reason": reason,
+                    "items": [_item_json(one, found, steps) for one in item.items]}  # fmt: skip
+        case Step():
+            made = [attempt_view(one) for one in steps.get((item.turn, item.step), ())]
+            return {"kind": "step", "turn": item.turn, "step": item.step, **_span(item, found), "attempts": made,
+                    "items": [_item_json(one, found, steps) for one in item.items]}  # fmt: skip
+        case Chunks():
+            return {"kind": "chunks", "address": item.address, "chunk": item.kind, "count": item.number}
+        case _:
+            return _event_json(item, found)
+
+
+def _span(item: Turn | Step, found: Outline) -> dict[str, Any]:
+    start, end = item.start, item.end
+    closing = end is not None and not found.is_synthetic(end)
+    return {
+        "address": item.address,
+        "state": item.state,
+        "startSeq": None if start is None else start.seq,
+        "endSeq": end.seq if end is not None and closing else None,
+        "startedAt": None if start is None else rfc3339(start.time),
+        "endedAt": None if end is None else rfc3339(end.time),
+        "durationMs": None if start is None or end is None else max(end.time - start.time, 0),
+    }
+
+
+def _event_json(event: AnyEvent, found: Outline) -> dict[str, Any]:
+    view: dict[str, Any] = {"kind": "event", "type": event.type, "seq": event.seq, "at": rfc3339(event.time)}
+    if isinstance(event.data, ToolCall):
+        view |= {"callId": event.data.call_id, "name": event.data.name}
+    if event.seq in found.orphans:
+        view["orphan"] = True
+    if found.is_synthetic(event):
+        view["synthetic"] = True
+    return view

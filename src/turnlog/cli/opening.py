@@ -1,0 +1,89 @@
+"""Opening the session a command is about: strictly first; what strict reading refuses is shown with a warning."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .problems import WrongUsage
+from .screen import Screen
+
+if TYPE_CHECKING:
+    from turnlog.store import StoredSession
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class Which:
+    """How a command line names a session."""
+
+    text: str | None
+    """An id, a prefix of one, a path, or ``-``."""
+    latest: bool
+    roots: Sequence[Path]
+    """Where to look; empty for the usual places."""
+
+    def source(self) -> tuple[Path | bytes, str]:
+        """What to read, and what to call it. Raises when there is no such session."""
+        from turnlog.store.discover import find_session, latest  # noqa: PLC0415
+
+        if (self.text is None) != self.latest:
+            raise WrongUsage("name one session: its id, the beginning of it, a path, - for standard input, or --latest")
+        if self.text == STDIN:
+            return _standard_input(), STDIN
+        path = latest(self.search()) if self.text is None else find_session(self.text, self.search())
+        if not path.is_file():
+            return path.read_bytes(), str(path)  # a pipe can be read only once
+        return path, str(path)
+
+    def search(self) -> list[Path]:
+        """The directories to look in."""
+        from turnlog.store.discover import default_roots  # noqa: PLC0415
+
+        return list(self.roots) or default_roots()
+
+
+def split_words(words: Sequence[str], latest: bool, what: str) -> tuple[str | None, str]:
+    """Session and second word of a command that takes both; with ``--latest`` the session is left out."""
+    if len(words) != (1 if latest else 2):
+        expected = what if latest else f"SESSION {what}"
+        raise WrongUsage(f"expected {expected}, got {' '.join(words) or 'nothing'}")
+    return (None, words[0]) if latest else (words[0], words[1])
+
+
+def open_session(screen: Screen, which: Which) -> StoredSession:
+    """The session, with a warning and exit code 4 for whatever of it is not shown or not sound."""
+    from turnlog.store import LogRefused, load  # noqa: PLC0415
+
+    source, name = which.source()
+    try:
+        session = load(source, name=name)
+    except LogRefused as refusal:
+        try:
+            session = load(source, name=name, forensic=True)
+        except LogRefused:
+            raise refusal from None
+        screen.partly(f"{refusal} What is readable is shown; turnlog verify says more")
+    else:
+        _notice(screen, session)
+    return session
+
+
+def _notice(screen: Screen, session: StoredSession) -> None:
+    if session.torn is not None:
+        told = [str(finding) for finding in session.findings if finding.code == "torn-tail"]
+        screen.partly(told[0] if told else f"the log has an unfinished tail: {session.torn.reason}")
+    faults = [finding for finding in session.findings if finding.severity == "fault"]
+    if faults:
+        more = f" (and {len(faults) - 1} more; turnlog verify lists them)" if len(faults) > 1 else ""
+        screen.hint(f"{faults[0]}{more}")
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise WrongUsage("there is no standard input")
+    return sys.stdin.buffer.read()

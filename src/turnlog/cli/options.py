@@ -1,0 +1,24 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+SessionName: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SESSION", show_default=False, help="Id, unique prefix of one, file, session directory, or - for stdin."
+    ),
+]
+Latest: TypeAlias = Annotated[bool, typer.Option("--latest", help="The newest session instead of a named one.")]
+Roots: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option("--root", metavar="DIR", show_default=False, help="Look for sessions here; may be given again."),
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsStored: TypeAlias = Annotated[
+    bool, typer.Option("--as-stored", help="Leave out the synthetic closers of a log whose writer is gone.")
+]

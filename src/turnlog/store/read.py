@@ -1,0 +1,556 @@
+"""Reading a log: a fast path that only says yes, a slow path that says why.
+
+Blocks of lines go through the fast path (``bulk``); a block with any doubt goes through the slow path line by line
+(``lines``). *Strict* reading stops at the first fault of envelope, seq, surface, sources or encoding; *forensic*
+reading keeps everything readable and lists the faults. Nothing is cut in silence: what is not part of the log as
+read is in ``findings``, ``torn`` or ``branches``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+from msgspec import UNSET
+
+from turnlog.events import Vocabulary
+from turnlog.events.lenient import parse
+from turnlog.events.lossless import decode_any
+from turnlog.log import SessionHeader, SurfaceError
+from turnlog.log.event import AnyEvent, Replace, event_class
+from turnlog.log.rows import PackedRun, Rows
+from turnlog.log.surface import Surface, check_rewrite, check_shadowed, check_sources
+
+from .bulk import Bulk, plain_sources
+from .errors import LogCorrupt, LogUnsupported
+from .finding import Finding, Place, Severity
+from .formats import FORMATS, SAMPLE, Format
+from .formats.sample import SampleCodec
+from .header import HeaderRefused, read_header
+from .lines import Fault, LineReader, Unknown
+from .names import decode_session, encode_project, parse_file
+from .source import Block, Source, Torn
+
+_BOM: Final = b"\xef\xbb\xbf"
+_TORN_FAULTS: Final = frozenset({"not-json", "not-utf8", "nul-bytes"})
+"""What an unfinished last line can look like. A complete record that breaks a rule is never one of them."""
+
+
+@dataclass
+class Branch:
+    """Events that cannot follow the log: written by a second writer, or twice."""
+
+    place: Place
+    events: list[AnyEvent] = field(default_factory=list)
+
+
+@dataclass
+class ReadLog:
+    """A log as read."""
+
+    format: Format
+    header: SessionHeader
+    rows: Rows
+    surface: Surface
+    findings: list[Finding] = field(default_factory=list)
+    torn: Torn | None = None
+    branches: list[Branch] = field(default_factory=list)
+    compressed: bool = False
+    size: int = 0
+    """Bytes of the file."""
+
+
+def read_log(
+    source: Source,
+    *,
+    vocabulary: Vocabulary = Vocabulary.core,
+    forensic: bool = False,
+    watch: Callable[[Block], object] | None = None,
+) -> ReadLog:
+    """Read a whole log. Raises :class:`LogRefused` unless *forensic* (and even then without a usable header).
+
+    *watch* sees each block of text once, before its events are read.
+    """
+    return _Reader(source, vocabulary, forensic, watch).read()
+
+
+class _Reader:
+    """One pass over one log."""
+
+    def __init__(
+        self, source: Source, vocabulary: Vocabulary, forensic: bool, watch: Callable[[Block], object] | None = None
+    ) -> None:
+        self._source = source
+        self._watch = watch
+        self._vocabulary = vocabulary
+        self._forensic = forensic
+        self._noted: set[str] = set()
+        self._branch: Branch | None = None
+        self._seen_findings = 0
+        self._recovered = 0
+        self._log: ReadLog
+
+    def read(self) -> ReadLog:
+        blocks = self._source.blocks()
+        first = next(blocks, None)
+        self._container_findings(first is not None)
+        block = self._begin(first)
+        self._block(block)
+        for block in blocks:
+            self._container_findings(True)
+            self._block(block)
+        self._container_findings(True)
+        return self._finish()
+
+    # -- header -------------------------------------------------------------------------------------------------
+
+    def _begin(self, block: Block | None) -> Block:
+        """Read the header line; gives the rest of its block."""
+        if block is None:
+            raise self._no_header("the file is empty." if not self._source.size else self._unreadable_start())
+        lines, line, offset = block.lines, block.line, block.offset
+        text = lines[0]
+        if text.startswith(_BOM):
+            text, offset = text[3:], offset + 3
+            self._pending_note = ("bom", "the file begins with a byte order mark, which was skipped.")
+        self._refuse_foreign_text(text)
+        while not text.strip() and len(lines) > 1:
+            lines, line, offset = lines[1:], line + 1, offset + len(text)
+            text = lines[0]
+        cut = len(text)
+        starts = [start for start, _number, _at in block.frames if 0 < start - offset < cut]
+        if starts and text[starts[0] - offset - 1 : starts[0] - offset] == b"}":
+            cut = starts[0] - offset  # a header frame without its newline, noted as such by the container
+        try:
+            value = parse(text[:cut])
+        except ValueError:
+            raise self._no_header("the first line is not JSON, so there is no header.") from None
+        if isinstance(value, dict) and value.get("type") != "session" and "seq" in value and "data" in value:
+            self._open(SAMPLE, SessionHeader(version=SAMPLE.version, id=self._sample_id(), created_at=0))
+            return Block([text, *lines[1:]], line, offset, block.frames)
+        try:
+            header, odd = read_header(value)
+        except HeaderRefused as error:
+            kind = LogUnsupported if error.newer else LogCorrupt
+            raise kind(
+                self._finding(
+                    "header",
+                    "refused",
+                    str(error),
+                    Place(path=self._source.name, line=line),
+                    remedy="Update turnlog." if error.newer else None,
+                    unsupported=error.newer,
+                )
+            ) from None
+        self._open(FORMATS[header.version], header)
+        for text_of in odd:
+            self._note(
+                "header", f"{text_of}; dsh refuses such a header.", "fault", Place(path=self._source.name, line=line)
+            )
+        self._identity(header)
+        if cut < len(text):
+            return Block([text[cut:], *lines[1:]], line, offset + cut, block.frames)
+        return Block(lines[1:], line + 1, offset + cut, block.frames)
+
+    _pending_note: tuple[str, str] | None = None
+
+    def _open(self, format: Format, header: SessionHeader) -> None:
+        codec = format.codec(format.kinds(self._vocabulary), header.id)
+        kind = event_class(codec, replace=format.replace)
+        self._kind = kind
+        self._bulk = Bulk(format, kind)
+        self._lines = LineReader(format, kind)
+        self._log = ReadLog(format, header, Rows(kind), Surface(), compressed=self._source.compressed)
+        if self._pending_note is not None:
+            self._note(*self._pending_note, "note", Place(path=self._source.name, line=1))
+
+    def _sample_id(self) -> str:
+        return self._source.path.stem if self._source.path is not None else "sample"
+
+    def _refuse_foreign_text(self, text: bytes) -> None:
+        if text[:2] in (b"\xff\xfe", b"\xfe\xff") or (text[1:4:2] == b"\0\0" and text[:1] == b"{"):
+            raise self._no_header("the file is UTF-16 text; a log is UTF-8.")
+        if not text.strip(b"\0"):
+            raise self._no_header(f"the file holds nothing but {len(text)} NUL bytes, so there is no header.")
+        if text.count(b"\r") > 1:
+            raise self._no_header("lines end in CR alone; a log's lines end in LF.")
+
+    def _no_header(self, text: str) -> LogCorrupt:
+        return LogCorrupt(self._finding("no-header", "refused", text, Place(path=self._source.name)))
+
+    def _unreadable_start(self) -> str:
+        findings = [one for one in self._source.findings if one.severity == "refused"]
+        return findings[0].text if findings else "its first frame was never finished, so there is no header."
+
+    def _identity(self, header: SessionHeader) -> None:
+        """Name, directory and header must agree (a mismatch of generation refuses the log)."""
+        path = self._source.path
+        named = parse_file(path) if path is not None else None
+        if path is None or named is None:
+            return
+        place = Place(path=self._source.name, line=1)
+        if named.version != header.version:
+            self._refuse(
+                self._finding(
+                    "file-version",
+                    "refused",
+                    f"the file is named as format {named.version}, but its header says format {header.version}.",
+                    place,
+                    remedy="Rename the file if the header is right.",
+                )
+            )
+        project = path.parent.parent.name
+        if not (project.startswith("--") and project.endswith("--")) and project != "_no-cwd":
+            return
+        if decode_session(path.parent.name) != header.id:
+            self._note(
+                "identity",
+                f"the directory is named for session {decode_session(path.parent.name)!r}, but the "
+                f"log says it is {header.id!r}; neither id may be resumed from here.",
+                "fault",
+                place,
+            )
+        if project != encode_project(header.cwd):
+            self._note(
+                "identity", f"the directory {project!r} is not the one of the log's cwd {header.cwd!r}.", "fault", place
+            )
+
+    # -- blocks -------------------------------------------------------------------------------------------------
+
+    def _block(self, block: Block) -> None:
+        if not block.lines:
+            return
+        if self._watch is not None:
+            self._watch(block)
+        unproven = self._source.unproven
+        doubtful = unproven is not None and block.offset + sum(map(len, block.lines)) > unproven
+        if doubtful or self._branch is not None:
+            self._slow(block)
+            return
+        rows = self._log.rows
+        taken = self._bulk.take(block, rows.length)
+        if taken is None:
+            self._slow(block)
+            return
+        if taken.starts is None:
+            rows.extend(taken.rows)
+        else:
+            rows.extend_packed(taken.rows, taken.starts, taken.length)
+        self._place_all(taken.surfacing, block)
+
+    def _place_all(self, events: list[AnyEvent], block: Block) -> None:
+        append = self._log.surface.append
+        for event in events:
+            sources = event._sources
+            if event.surface_op == "append" and (sources is UNSET or plain_sources(event.seq, sources)):
+                append(event.seq)
+                continue
+            fault = self._place_one(event)
+            if fault is not None:
+                self._surface_refused(event, fault, self._find_line(block, event.seq))
+
+    def _place_one(self, event: AnyEvent) -> SurfaceError | None:
+        """Put a surface event in its place; what is wrong with it, or None."""
+        surface = self._log.surface
+        operation = event.surface_op
+        try:
+            sources = event.sources
+            if sources is not None:
+                check_sources(event.seq, event.type, sources)
+            if not isinstance(operation, Replace):
+                surface.append(event.seq)
+                return None
+            plan, shadowed = surface.plan_replace(event.seq, operation)
+            check_shadowed(event.seq, shadowed, sources)
+            if event.type == "tool/result":
+                old = self._log.rows.at(shadowed[0])
+                check_rewrite(event.seq, shadowed, old.type, lambda: decode_any(old.raw), decode_any(event.raw))
+            surface.apply(plan)
+        except SurfaceError as error:
+            return error
+        return None
+
+    def _surface_refused(self, event: AnyEvent, fault: SurfaceError, place: Place) -> None:
+        self._refuse(self._finding(fault.kind, "refused", f"{event.type} @{event.seq}: {fault}.", place, seq=event.seq))
+
+    def _find_line(self, block: Block, seq: int) -> Place:
+        needle = b'"seq":%d,' % seq
+        for line, offset, text in block.numbered():
+            if needle in text or (b"seq" in text and _seq_of(text) == seq):
+                return self._place(block, line, offset)
+        return Place(path=self._source.name)
+
+    # -- lines --------------------------------------------------------------------------------------------------
+
+    def _slow(self, block: Block) -> None:
+        listed = list(block.numbered())
+        for index, (line, offset, text) in enumerate(listed):
+            unterminated = not block.lines[index].endswith(b"\n")
+            place = self._place(block, line, offset)
+            if text.endswith(b"\r"):
+                self._note("crlf", "lines end in CR LF; the CR is skipped.", "note", place)
+            if not text.strip():
+                self._note("blank-line", "blank lines are skipped.", "note", place)
+                continue
+            found = self._lines.read(text)
+            if isinstance(found, Fault):
+                self._line_fault(found, place, text, unterminated, listed[index + 1 :])
+                continue
+            if unterminated:
+                self._note(
+                    "no-final-newline",
+                    "the last record has no newline; it is whole, and part of the log.",
+                    "note",
+                    place,
+                )
+            before = self._log.rows.length
+            self._take(found, place)
+            if self._source.unproven is not None and offset >= self._source.unproven:
+                self._recovered += self._log.rows.length - before
+
+    def _line_fault(
+        self, fault: Fault, place: Place, text: bytes, unterminated: bool, rest: list[tuple[int, int, bytes]]
+    ) -> None:
+        if unterminated and fault.code in _TORN_FAULTS:
+            start = place.offset or 0
+            nul = not text.strip(b"\0")
+            reason = f"the last {len(text)} bytes are " + ("NUL" if nul else "a record that was not finished")
+            if self._source.torn is None and not self._source.compressed:
+                self._source.torn = Torn(start, self._source.size - start, reason)
+            elif self._source.torn is None:
+                self._source.torn = Torn(
+                    start, len(text), f"the last frame ends with {len(text)} bytes of a record that was not finished"
+                )
+            return
+        told = fault.text
+        if fault.code == "nul-bytes":
+            told += f" {self._around(rest, self._log.rows.length + (fault.event is not None))}"
+        self._refuse(self._finding(fault.code, "refused", told, place, remedy=fault.remedy))
+        if fault.event is not None:
+            self._take(fault.event, place)
+
+    def _around(self, rest: list[tuple[int, int, bytes]], expected: int) -> str:
+        """Whether events are missing at a hole in the file."""
+        for _line, _offset, text in rest:
+            seq = _seq_of(text)
+            if seq is not None:
+                if seq == expected:
+                    return "No event is missing around them."
+                return f"Seq {expected} is missing: expected {expected}, got {seq}."
+        return "Nothing readable follows."
+
+    def _take(self, found: AnyEvent | PackedRun | Unknown, place: Place) -> None:
+        event = found.event if isinstance(found, Unknown) else found
+        seq = event.seq0 if isinstance(event, PackedRun) else event.seq
+        if self._branch is not None or seq < self._log.rows.length:
+            self._collide(event, seq, place)
+            return
+        rows = self._log.rows
+        if seq > rows.length:
+            missing = f"@{rows.length}" if seq == rows.length + 1 else f"@{rows.length} to @{seq - 1}"
+            self._refuse(
+                self._finding(
+                    "seq-gap",
+                    "refused",
+                    f"event {missing} is missing: expected seq {rows.length}, got {seq} ({event.type}).",
+                    place,
+                    seq=seq,
+                    remedy="The events were lost before they reached this file, or cut out of it.",
+                )
+            )
+            rows.skip_to(seq)
+        if isinstance(event, PackedRun):
+            rows.add_run(event, len(event.unpack().members()))
+            return
+        fault = self._marker_fault(event)
+        rows.add(event)
+        if isinstance(found, Unknown):
+            self._unknown(found, place)
+        elif fault is not None:
+            self._surface_refused(event, fault, place)
+        elif event.surface_op is not UNSET:
+            fault = self._place_one(event)
+            if fault is not None:
+                self._surface_refused(event, fault, place)
+
+    def _marker_fault(self, event: AnyEvent) -> SurfaceError | None:
+        surfaces = event.type in self._log.format.surface
+        if surfaces and event.surface_op is UNSET:
+            return SurfaceError("marker", "a surface event without surfaceOp")
+        if not surfaces and (event.surface_op is not UNSET or event._sources is not UNSET):
+            return SurfaceError("surface-eligible", "a log-only event with surfaceOp or sourceEventSeqs")
+        return None
+
+    def _unknown(self, found: Unknown, place: Place) -> None:
+        event = found.event
+        if not found.required:
+            self._note(
+                "unknown-ignorable",
+                f"event type {event.type!r} @{event.seq} is not known to this build; its "
+                "writer allows readers to skip it.",
+                "note",
+                place,
+                once=False,
+                seq=event.seq,
+            )
+            return
+        self._log.findings.append(
+            self._finding(
+                "unknown-type",
+                "fault",
+                f"event type {event.type!r} @{event.seq} is not known to this build: a newer build "
+                "or a plugin wrote it.",
+                place,
+                seq=event.seq,
+                unsupported=True,
+                remedy="It is shown as it is; resuming needs a vocabulary that has it.",
+            )
+        )
+
+    def _collide(self, event: AnyEvent | PackedRun, seq: int, place: Place) -> None:
+        log = self._log
+        branch = self._branch
+        if branch is None or (branch.events and seq <= branch.events[-1].seq):
+            kept = log.rows.at(seq) if seq < log.rows.length and log.rows.rows else None
+            time = event.time0 if isinstance(event, PackedRun) else event.time
+            known = (
+                f"{kept.type} at time {kept.time} stands there already, then {event.type} at time {time}"
+                if kept
+                else ""
+            )
+            finding = self._finding(
+                "seq-duplicate",
+                "refused",
+                f"duplicate seq {seq}; expected {log.rows.length}, got {seq}: {known}.",
+                place,
+                seq=seq,
+                remedy="Two writers, or a writer with a stale position, wrote this log; turnlog repair "
+                "keeps both branches in new files.",
+            )
+            if not self._forensic:
+                raise LogCorrupt(_with_rest(finding, self._source))
+            log.findings.append(finding)
+            branch = self._branch = Branch(place)
+            log.branches.append(branch)
+        branch.events += event.events(self._kind) if isinstance(event, PackedRun) else [event]
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> ReadLog:
+        log = self._log
+        log.size = self._source.size
+        torn = self._source.torn
+        if torn is not None:
+            log.torn = torn._replace(recovered=self._recovered)
+            won = f" {self._recovered} whole records were won from it." if self._recovered else ""
+            log.findings.append(
+                self._finding(
+                    "torn-tail",
+                    "note",
+                    f"{torn.reason}, from byte {torn.offset} on.{won}",
+                    Place(path=self._source.name, offset=torn.offset),
+                    remedy="The writer was cut off; a resume cuts the file there and goes on.",
+                )
+            )
+        if log.format is SAMPLE:
+            self._teach_sample()
+        elif log.header.version >= 2:
+            self._derive_seed()
+        return log
+
+    def _teach_sample(self) -> None:
+        codec = self._log.rows.kind.codec
+        assert isinstance(codec, SampleCodec)
+        events = [row for row in self._log.rows.rows if not isinstance(row, PackedRun)]
+        codec.learn(
+            ((e.seq, e.raw) for e in events if e.type == "tool/call"),
+            ((e.seq, e.sources or ()) for e in events if e.type == "tool/result"),
+        )
+        first = events[0].time if events else 0
+        self._log.header = SessionHeader(version=SAMPLE.version, id=self._log.header.id, created_at=max(first, 0))
+
+    def _derive_seed(self) -> None:
+        """Formats 2 and later mark the inherited prefix in the log, not in the header."""
+        cuts = [
+            row.seq
+            for row in self._log.rows.rows
+            if row.type == "session/end-seed" and not isinstance(row, PackedRun) and b'"inherited":true' in row.raw
+        ]
+        if cuts:
+            members = {name: getattr(self._log.header, name) for name in SessionHeader.__struct_fields__}
+            self._log.header = SessionHeader(**{**members, "seed_length": cuts[-1]})
+
+    # -- findings -----------------------------------------------------------------------------------------------
+
+    def _container_findings(self, opened: bool) -> None:
+        """Take over what the container found since the last block; refuse at the first refusal."""
+        fresh = self._source.findings[self._seen_findings :]
+        self._seen_findings += len(fresh)
+        for finding in fresh:
+            if finding.severity == "refused" and not self._forensic:
+                raise LogCorrupt(finding)
+        if opened and hasattr(self, "_log"):
+            self._log.findings += fresh
+        else:
+            self._seen_findings -= len(fresh)
+
+    def _refuse(self, finding: Finding) -> None:
+        if not self._forensic:
+            raise LogCorrupt(finding)
+        self._log.findings.append(finding)
+
+    def _note(
+        self, code: str, text: str, severity: Severity, place: Place, *, once: bool = True, seq: int | None = None
+    ) -> None:
+        if once and severity == "note" and code in self._noted:
+            return
+        self._noted.add(code)
+        self._log.findings.append(self._finding(code, severity, text, place, seq=seq))
+
+    def _finding(
+        self,
+        code: str,
+        severity: Severity,
+        text: str,
+        place: Place,
+        *,
+        seq: int | None = None,
+        remedy: str | None = None,
+        unsupported: bool = False,
+    ) -> Finding:
+        return Finding(
+            code=code,
+            severity=severity,
+            text=text,
+            place=place,
+            seq=seq,
+            remedy=remedy,
+            kind="unsupported" if unsupported else "corrupt",
+        )
+
+    def _place(self, block: Block, line: int, offset: int) -> Place:
+        return block.place(self._source.name, line, offset)
+
+
+def _with_rest(finding: Finding, source: Source) -> Finding:
+    """The finding with what follows it, so that nobody takes the part before for the whole."""
+    data = source.path if source.path is not None else source._data
+    whole = read_log(Source(data, name=source.name, forensic=True), forensic=True)
+    after = [event for branch in whole.branches for event in branch.events]
+    ends = [event for event in after if event.type == "turn/end"]
+    turns = ", ".join(str(getattr(event.data, "turn", "?")) for event in ends)
+    text = f"{finding.text} {len(after)} events follow from there"
+    text += f", among them the end of turn {turns}." if ends else "."
+    return msgspec.structs.replace(finding, text=text)
+
+
+def _seq_of(line: bytes) -> int | None:
+    """The seq that a line claims, or None."""
+    try:
+        value = parse(line)
+    except ValueError:
+        return None
+    seq = value.get("seq", value.get("seq0")) if isinstance(value, dict) else None
+    return seq if type(seq) is int else None
