@@ -17,7 +17,7 @@ from hypothesis.strategies import SearchStrategy, tuples
 
 FULL: Final = os.environ.get("TURNLOG_PROOF") == "full"
 
-REDUCED_EXAMPLES: Final = 80
+REDUCED_EXAMPLES: Final = 60
 FULL_EXAMPLES: Final = 3000
 EXAMPLES: Final = FULL_EXAMPLES if FULL else REDUCED_EXAMPLES
 

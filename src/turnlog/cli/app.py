@@ -33,7 +33,8 @@ Addresses: t3  t3.s2  t3.s2.a1  call:ID  t3.s2.call:ID  msg:ID  @SEQ  @SEQ/k
 stdout is data only. Exit codes: 0 ok, 1 nothing found (verify: faults), 2 usage,
 3 unreadable or unsupported, 4 read in part, 70 a fault of turnlog, 74 output
 cannot be written, 130 interrupted, 141 the reader of the output went away.
---color auto|always|never works with every command; NO_COLOR and COLUMNS too.
+--color auto|always|never and --no-pager work with every command; so do NO_COLOR,
+COLUMNS and PAGER.
 """,
 )
 
@@ -43,7 +44,7 @@ def _options(
     version: Annotated[bool, typer.Option("--version", "-V", is_eager=True, help="Print the version.")] = False,
 ) -> None:
     if version:
-        from turnlog import __version__  # noqa: PLC0415
+        from turnlog import __version__
 
         typer.echo(f"turnlog {__version__}")
         raise typer.Exit
@@ -52,7 +53,7 @@ def _options(
 @app.command("ls")
 def _ls(context: typer.Context, root: Roots = None, as_json: AsJson = False) -> None:
     """List sessions, newest first. Damaged ones are rows with their reason (then the exit code is 4)."""
-    from .commands.ls import ls  # noqa: PLC0415
+    from .commands.ls import ls
 
     ls(_screen(context), root or [], as_json=as_json)
 
@@ -70,7 +71,7 @@ def _show(
     as_json: AsJson = False,
 ) -> None:
     """Outline of a session: turns, steps, chunks, calls, and whatever is out of the ordinary."""
-    from .commands.show import show  # noqa: PLC0415
+    from .commands.show import show
 
     which = Which(session, latest, root or [])
     show(_screen(context), which, everything=everything, as_stored=as_stored, as_json=as_json)
@@ -84,23 +85,28 @@ def _events(
     root: Roots = None,
     type: Annotated[
         list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="Only these types: tool/call, tool/*, several with commas.",
-                     show_default=False),
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Only these types: tool/call, tool/*, several with commas.",
+            show_default=False,
+        ),
     ] = None,
     turn: Annotated[int | None, typer.Option("--turn", metavar="N", help="Only this turn.", show_default=False)] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="ADDRESS", help="From this event on (@SEQ, SEQ, t3, …).",
-                                 show_default=False)
+        str | None,
+        typer.Option("--from", metavar="ADDRESS", help="From this event on (@SEQ, SEQ, t3, …).", show_default=False),
     ] = None,
     stop: Annotated[
         str | None, typer.Option("--to", metavar="ADDRESS", help="Up to this event, included.", show_default=False)
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=0, metavar="N", help="At most so many.",
-                                              show_default=False)] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, metavar="N", help="At most so many.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Events as they are stored. With --json: one log line per line and nothing else (NDJSON)."""
-    from .commands.events import Filter, events  # noqa: PLC0415
+    from .commands.events import Filter, events
 
     wanted = Filter(tuple(type or ()), turn, start, stop, limit)
     events(_screen(context), Which(session, latest, root or []), wanted, as_json=as_json)
@@ -114,8 +120,9 @@ def _messages(
     root: Roots = None,
     before: Annotated[
         str | None,
-        typer.Option("--before", metavar="SEQ", help="What the model saw before this event was appended.",
-                     show_default=False),
+        typer.Option(
+            "--before", metavar="SEQ", help="What the model saw before this event was appended.", show_default=False
+        ),
     ] = None,
     after: Annotated[
         str | None, typer.Option("--after", metavar="SEQ", help="What it saw right after.", show_default=False)
@@ -128,7 +135,7 @@ def _messages(
     --json prints {"schemaVersion", "messages"}; messages are in the canonical shape, unknown members kept. When some
     come from synthetic closers, "synthetic" lists their positions.
     """
-    from .commands.messages import messages  # noqa: PLC0415
+    from .commands.messages import messages
 
     which = Which(session, latest, root or [])
     messages(_screen(context), which, before=before, after=after, as_stored=as_stored, as_json=as_json)
@@ -143,7 +150,7 @@ def _turn(
     as_json: AsJson = False,
 ) -> None:
     """Every event of a turn."""
-    from .commands.turn import turn  # noqa: PLC0415
+    from .commands.turn import turn
 
     session, number = split_words(words, latest, "TURN")
     turn(_screen(context), Which(session, latest, root or []), number, as_json=as_json)
@@ -158,7 +165,7 @@ def _call(
     as_json: AsJson = False,
 ) -> None:
     """The life of a tool call: block, argument stream, approvals, result, what cites it. All calls with that id."""
-    from .commands.call import call  # noqa: PLC0415
+    from .commands.call import call
 
     session, name = split_words(words, latest, "CALL")
     call(_screen(context), Which(session, latest, root or []), name, as_json=as_json)
@@ -173,7 +180,7 @@ def _sources(
     as_json: AsJson = False,
 ) -> None:
     """Where something comes from: what it cites, what cites it, and what took its place."""
-    from .commands.sources import sources  # noqa: PLC0415
+    from .commands.sources import sources
 
     session, address = split_words(words, latest, "ADDRESS")
     sources(_screen(context), Which(session, latest, root or []), address, as_json=as_json)
@@ -199,7 +206,7 @@ def _replay(
 
     --json prints one frame per line at once, each with its waitMs, and does not wait.
     """
-    from .commands.replay import replay  # noqa: PLC0415
+    from .commands.replay import replay
 
     which = Which(session, latest, root or [])
     replay(_screen(context), which, speed=speed, start=start, idle_limit=idle_limit, as_stored=as_stored,
@@ -218,7 +225,7 @@ def _verify(
     as_json: AsJson = False,
 ) -> None:
     """Check a log against every rule. Exit code: 0 ok, 1 faults, 3 refused, 4 torn tail (or refused, --forensic)."""
-    from .commands.verify import verify  # noqa: PLC0415
+    from .commands.verify import verify
 
     verify(_screen(context), Which(session, latest, root or []), forensic=forensic, as_json=as_json)
 

@@ -29,7 +29,7 @@ class Which:
 
     def source(self) -> tuple[Path | bytes, str]:
         """What to read, and what to call it. Raises when there is no such session."""
-        from turnlog.store.discover import find_session, latest  # noqa: PLC0415
+        from turnlog.store.discover import find_session, latest
 
         if (self.text is None) != self.latest:
             raise WrongUsage("name one session: its id, the beginning of it, a path, - for standard input, or --latest")
@@ -42,7 +42,7 @@ class Which:
 
     def search(self) -> list[Path]:
         """The directories to look in."""
-        from turnlog.store.discover import default_roots  # noqa: PLC0415
+        from turnlog.store.discover import default_roots
 
         return list(self.roots) or default_roots()
 
@@ -57,7 +57,7 @@ def split_words(words: Sequence[str], latest: bool, what: str) -> tuple[str | No
 
 def open_session(screen: Screen, which: Which) -> StoredSession:
     """The session, with a warning and exit code 4 for whatever of it is not shown or not sound."""
-    from turnlog.store import LogRefused, load  # noqa: PLC0415
+    from turnlog.store import LogRefused, load
 
     source, name = which.source()
     try:

@@ -17,9 +17,9 @@ class WrongUsage(Exception):
 
 def explain(error: Exception) -> tuple[str, int]:
     """Message and exit code of an error."""
-    from turnlog.log import TurnlogError  # noqa: PLC0415
-    from turnlog.store import SessionAmbiguous  # noqa: PLC0415
-    from turnlog.views import AddressAmbiguous, AddressInvalid, AddressUnknown  # noqa: PLC0415
+    from turnlog.log import TurnlogError
+    from turnlog.store import SessionAmbiguous
+    from turnlog.views import AddressAmbiguous, AddressInvalid, AddressUnknown
 
     match error:
         case WrongUsage() | SessionAmbiguous() | AddressAmbiguous() | AddressInvalid():
@@ -40,7 +40,7 @@ def explain(error: Exception) -> tuple[str, int]:
 def _internal(error: Exception) -> str:
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if os.environ.get("TURNLOG_DEBUG"):
-        import traceback  # noqa: PLC0415
+        import traceback
 
         traceback.print_exception(error, file=sys.stderr)
     return f"internal error, please report it: {text} (TURNLOG_DEBUG=1 shows where)"

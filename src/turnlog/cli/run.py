@@ -16,16 +16,19 @@ _COLORS: Final = ("auto", "always", "never")
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line."""
-    color, rest = _take_color(list(arguments))
-    screen = Screen(color if color in _COLORS else "auto")  # type: ignore[arg-type]
+    color, pager, rest = _take_display(list(arguments))
+    screen = Screen(color if color in _COLORS else "auto", pager=pager)  # type: ignore[arg-type]
     try:
         if color not in _COLORS:
             screen.hint(f"--color takes {', '.join(_COLORS)}, not {color!r}")
             return USAGE
         code = _command(screen, rest)
-        screen.flush()
+        screen.close()
         return code
     except OutputGone:
+        if screen.paged:
+            screen.close()
+            return screen.code
         screen.give_up()
         return PIPE
     except OutputFailed as error:
@@ -38,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _command(screen: Screen, arguments: list[str]) -> int:
-    from .app import app  # noqa: PLC0415
+    from .app import app
 
     try:
         app(arguments, prog_name="turnlog", obj=screen)
@@ -50,23 +53,28 @@ def _command(screen: Screen, arguments: list[str]) -> int:
 
 def _say(screen: Screen, text: str, code: int) -> int:
     try:
+        screen.close()
         screen.hint(text)
     except (OutputGone, OutputFailed):
         screen.give_up()
     return code
 
 
-def _take_color(arguments: list[str]) -> tuple[str, list[str]]:
-    """``--color`` may stand anywhere before ``--``."""
-    color, rest = "auto", []
+def _take_display(arguments: list[str]) -> tuple[str, bool, list[str]]:
+    """``--color`` and ``--no-pager`` may stand anywhere before ``--``."""
+    pager = True
+    color = "auto"
+    rest: list[str] = []
     while arguments:
         word = arguments.pop(0)
         if word == "--":
-            return color, [*rest, word, *arguments]
+            return color, pager, [*rest, word, *arguments]
         if word.startswith("--color="):
             color = word.removeprefix("--color=")
         elif word == "--color":
             color = arguments.pop(0) if arguments else ""
+        elif word == "--no-pager":
+            pager = False
         else:
             rest.append(word)
-    return color, rest
+    return color, pager, rest

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TextIO, TypeAlias
 
+from .pager import Pager
 from .text import clip, visible, visible_json
 
 ColorChoice: TypeAlias = Literal["auto", "always", "never"]
@@ -45,11 +46,14 @@ class Styled(NamedTuple):
 class Screen:
     """Where a command prints, and the exit code it comes to."""
 
-    def __init__(self, color: ColorChoice = "auto") -> None:
+    def __init__(self, color: ColorChoice = "auto", *, pager: bool = False) -> None:
         self._out: TextIO = sys.stdout if sys.stdout is not None else open(os.devnull, "w")  # noqa: SIM115
         self._err: TextIO = sys.stderr if sys.stderr is not None else open(os.devnull, "w")  # noqa: SIM115
         if isinstance(self._out, io.TextIOWrapper):
             self._out.reconfigure(errors="backslashreplace")
+        self._may_page = pager and self._out.isatty()
+        self._pager: Pager | None = None
+        self._held: list[str] = []
         self.code = 0
         """Exit code so far."""
         self.terminal = self._out.isatty()
@@ -61,9 +65,13 @@ class Screen:
 
     # -- data ---------------------------------------------------------------------------------------------------
 
+    def row(self, *parts: str | Styled) -> None:
+        """Print one line of a list: on a terminal it is cut at the edge."""
+        self._write(self._fitted(parts, self.width if self.terminal else None) + "\n")
+
     def line(self, *parts: str | Styled) -> None:
-        """Print one line; cut at the edge of a terminal."""
-        self._write(self._fitted(parts) + "\n")
+        """Print one line, however long it is."""
+        self._write(self._fitted(parts, None) + "\n")
 
     def write(self, text: str, style: Style | None = None) -> None:
         """Print running text: its newlines and tabs stay."""
@@ -96,6 +104,9 @@ class Screen:
 
     def hint(self, text: str) -> None:
         """Say something that is not data."""
+        if self._pager is not None:
+            self._held.append(text)
+            return
         self.flush()
         try:
             self._err.write(f"turnlog: {visible(text)}\n")
@@ -115,8 +126,7 @@ class Screen:
 
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _fitted(self, parts: tuple[str | Styled, ...]) -> str:
-        room = self.width if self.terminal else None
+    def _fitted(self, parts: tuple[str | Styled, ...], room: int | None) -> str:
         shown: list[str] = []
         for part in parts:
             text = clip(visible(part if isinstance(part, str) else part.text), room)
@@ -129,6 +139,10 @@ class Screen:
         return f"\x1b[{_CODES[styled.style]}m{styled.text}\x1b[0m" if self.colored and styled.text else styled.text
 
     def _write(self, text: str) -> None:
+        if self._may_page:
+            self._may_page = False
+            self._pager = Pager.start()
+            self._out = self._out if self._pager is None else self._pager.stream
         self._guard(self._out.write, text)
 
     def _guard(self, do: Any, *arguments: object) -> None:
@@ -138,6 +152,25 @@ class Screen:
             if error.errno in _GONE:
                 raise OutputGone from None
             raise OutputFailed(error.strerror or str(error)) from None
+
+    def unpaged(self) -> None:
+        """This command shows things as they come."""
+        self._may_page = False
+
+    @property
+    def paged(self) -> bool:
+        """Whether a pager shows the data; whoever leaves it early has seen enough."""
+        return self._pager is not None
+
+    def close(self) -> None:
+        """The command is over: wait for the pager, then say what was held back for it."""
+        if self._pager is None:
+            self.flush()
+            return
+        self._pager.close()
+        self._pager, held, self._out = None, self._held, sys.stdout
+        for text in held:
+            self.hint(text)
 
     def give_up(self) -> None:
         """Let what is still buffered go nowhere, so that the interpreter does not complain about it at exit."""
@@ -151,7 +184,7 @@ class Screen:
 
 def dump_json(value: object) -> bytes:
     """Compact UTF-8 JSON of plain, typed or raw values; halves of broken pairs are escaped."""
-    from turnlog.events.lossless import encoder  # noqa: PLC0415
+    from turnlog.events.lossless import encoder
 
     try:
         return encoder.encode(value)
@@ -160,9 +193,9 @@ def dump_json(value: object) -> bytes:
 
 
 def _escaped(value: Any) -> Any:
-    from msgspec import Raw, Struct, to_builtins  # noqa: PLC0415
+    from msgspec import Raw, Struct, to_builtins
 
-    from turnlog.events.lossless import dump, encode_hook  # noqa: PLC0415
+    from turnlog.events.lossless import dump, encode_hook
 
     if isinstance(value, str):
         return Raw(dump(value))
@@ -190,6 +223,6 @@ def _terminal_width(terminal: bool) -> int | None:
 def _columns(text: str) -> int:
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len  # noqa: PLC0415
+    from rich.cells import cell_len
 
     return cell_len(text)

@@ -35,7 +35,7 @@ def clip(text: str, width: int | None) -> str:
     """*text*, cut to *width* columns with an ellipsis; None never cuts."""
     if width is None or len(text) <= width // 2:
         return text
-    from rich.cells import cell_len, set_cell_size  # noqa: PLC0415 - only for long lines on terminals
+    from rich.cells import cell_len, set_cell_size
 
     return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
 
@@ -66,6 +66,15 @@ def duration(ms: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} days"
+
+
+def ago(ms: int) -> str:
+    """How long ago, roughly."""
+    seconds = max(ms, 0) // 1000
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit} ago"
+    return "just now" if seconds < 10 else f"{seconds} s ago"
 
 
 def size(count: int) -> str:

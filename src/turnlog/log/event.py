@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     _OnlyTrue: TypeAlias = bool | UnsetType
     _Cached: TypeAlias = Payload | UnsetType
     _Stored: TypeAlias = Raw | bytes
+    _StoredSources: TypeAlias = Raw | tuple[int | tuple[int, int], ...] | UnsetType
 else:
 
     class _OnlyTrue(metaclass=AnyInstance):
@@ -56,6 +57,7 @@ else:
         """Never on the wire: the hook refuses it."""
 
     _Stored = Raw
+    _StoredSources = Raw
 
 
 class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_fields=True):
@@ -70,7 +72,7 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
     _raw: _Stored = field(name="data")
     surface_op: Literal["append"] | Replace | UnsetType = field(name="surfaceOp", default=UNSET)
     """How it joins the surface: ``"append"``, a :class:`Replace`, or UNSET for log-only events."""
-    _sources: tuple[int | tuple[int, int], ...] | UnsetType = field(name="sourceEventSeqs", default=UNSET)
+    _sources: _StoredSources = field(name="sourceEventSeqs", default=UNSET)
     _ignorable: _OnlyTrue = field(name="ignorable", default=UNSET)
     _data: _Cached = field(name="(decoded)", default=UNSET)
 
@@ -95,7 +97,11 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
     def sources(self) -> tuple[int, ...] | None:
         """The seqs it rests on. None is unknown, ``()`` is known to be none; ranges are expanded."""
         stored = self._sources
-        return None if stored is UNSET else expand_ranges(stored)
+        if stored is UNSET:
+            return None
+        if isinstance(stored, Raw):
+            return read_sources(stored)
+        return expand_ranges(stored)
 
     @property
     def ignorable(self) -> bool:
@@ -155,6 +161,17 @@ def shows_message(event: AnyEvent) -> bool:
     return (event._data is UNSET and plainly_shown(event.type, event._raw)) or event.message is not None
 
 
+_decode_sources = msgspec.json.Decoder(tuple[int | tuple[int, int], ...]).decode
+
+
+def read_sources(stored: Raw) -> tuple[int, ...] | None:
+    """The seqs of a stored source list; None when it is no list of seqs (which strict readers refuse)."""
+    try:
+        return expand_ranges(_decode_sources(stored))
+    except msgspec.MsgspecError:
+        return None
+
+
 def expand_ranges(stored: Iterable[int | tuple[int, int]]) -> tuple[int, ...]:
     """The seqs of a stored source list, in which ``[start, end]`` stands for a run."""
     if type(stored) is tuple and not any(type(one) is tuple for one in stored):
@@ -180,18 +197,38 @@ def decode_hook(kind: type, value: Any) -> Any:
 
 def event_class(codec: Codec, *, replace: type[Replace] = Replace, any_type: bool = False) -> type[AnyEvent]:
     """The event class of a codec: its decoder accepts exactly the codec's event types (or *any_type*)."""
+    annotations = {
+        "type": str if any_type else Literal[tuple(codec.kinds)],
+        "surface_op": Literal["append"] | replace | UnsetType,
+    }
+    return _subclass(SessionEvent, annotations, surface_op=field(name="surfaceOp", default=UNSET), codec=codec)
+
+
+def line_class(kind: type[AnyEvent], runs: frozenset[str]) -> type[AnyEvent]:
+    """A subclass of *kind* that decodes any line of a log, packed rows of the types *runs* as well.
+
+    A row has ``_seq0`` and ``_time0`` where an event has ``seq`` and ``time``; what is absent is UNSET.
+    """
+    names = {"seq": "seq", "time": "time", "_seq0": "seq0", "_time0": "time0"}
+    annotations: dict[str, object] = {name: _Time | UnsetType for name in names}
+    annotations["type"] = Literal[(*kind.codec.kinds, *sorted(runs))]
+    fields = {name: field(name=wire, default=UNSET) for name, wire in names.items()}
+    return _subclass(kind, annotations, kw_only=True, codec=kind.codec, **fields)
+
+
+def _subclass(
+    base: type[AnyEvent], annotations: dict[str, Any], kw_only: bool = False, **members: Any
+) -> type[AnyEvent]:
     namespace = {
         "__module__": __name__,
         "__qualname__": "SessionEvent",
-        "__annotations__": {
-            "type": str if any_type else Literal[tuple(codec.kinds)],
-            "surface_op": Literal["append"] | replace | UnsetType,
-        },
-        "surface_op": field(name="surfaceOp", default=UNSET),
-        "codec": codec,
+        "__annotations__": annotations,
         "__repr__": SessionEvent.__repr__,
+        **members,
     }
-    made = StructMeta("SessionEvent", (SessionEvent,), namespace, frozen=True, gc=False, forbid_unknown_fields=True)
+    made = StructMeta(
+        "SessionEvent", (base,), namespace, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=kw_only
+    )
     assert issubclass(made, SessionEvent)
     return made
 

@@ -1,24 +1,29 @@
 """The fast path: a block of lines decoded and checked in bulk. It only ever says yes.
 
-UTF-8, one event or packed row per line, seqs that count up, and the surface rules of the envelope are checked with a
-few passes over whole lists; payloads stay bytes. Any doubt gives None, and the block goes through the slow path,
-which says why.
+UTF-8, as many records as lines, seqs that count up and the surface rules of the envelope are checked with a few passes
+over whole lists; payloads stay bytes. Any doubt gives None, and the block goes through the slow path, which says why.
+(A record that spans two lines while another line holds two is read as what it says; ``verify`` finds the layout.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
-from turnlog.log.event import AnyEvent, event_decoder
-from turnlog.log.rows import PackedRun, Row
+from turnlog.log.event import AnyEvent, event_decoder, line_class, read_sources
+from turnlog.log.rows import RUN_TYPES, PackedRun, Row
 
 from .formats import Format
-from .packed import ROW_PREFIXES, decode_rows
+from .packed import count_members
 from .source import Block
+
+_PIECE: Final = 32 << 10
+"""Bytes of text checked for UTF-8 at once."""
+
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class Taken(NamedTuple):
@@ -37,104 +42,115 @@ class Bulk:
     """Takes blocks of one log."""
 
     def __init__(self, format: Format, kind: type[AnyEvent]) -> None:
-        self._packed = format.packed
         self._surface = format.surface
-        self._decode = event_decoder(kind).decode
+        self._marked = format.surface | RUN_TYPES
+        self._decode = event_decoder(kind).decode_lines
+        self._decode_any = event_decoder(line_class(kind, RUN_TYPES)).decode_lines if format.packed else None
 
     def take(self, block: Block, length: int) -> Taken | None:
         """The rows of a block that follows on a log of *length* events, or None when anything is doubtful."""
-        lines = block.lines
-        if lines[0].endswith(b"\r\n") or not lines[-1].endswith(b"\n") or not (block.utf8 or _are_utf8(lines)):
+        text = block.text
+        if not text.endswith(b"}\n") or not (block.utf8 or _is_utf8(text)):
             return None
         try:
-            events = list(map(self._decode, lines))
+            try:
+                events = self._decode(text)
+            except msgspec.ValidationError:  # most likely the first packed row
+                return None if self._decode_any is None else self._take_packed(block, self._decode_any(text), length)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return self._take_packed(lines, length) if self._packed else None  # most likely the first packed row
+            return None
+        if len(events) != block.newlines:
+            return None
         if [event.seq for event in events] != list(range(length, length + len(events))):
             return None
-        surfacing = self._surfacing(events)
-        return None if surfacing is None else Taken(events, None, length + len(events), surfacing)
-
-    def _take_packed(self, lines: list[bytes], length: int) -> Taken | None:
-        packed = [index for index, line in enumerate(lines) if line.startswith(ROW_PREFIXES)]
-        plain: list[bytes] = []
-        after = 0
-        for index in packed:
-            plain += lines[after:index]
-            after = index + 1
-        plain += lines[after:]
-        try:
-            runs = decode_rows([lines[index] for index in packed])
-            events = list(map(self._decode, plain))
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None
-        surfacing = self._surfacing(events)
-        if runs is None or surfacing is None:
-            return None
-        return _merge(packed, runs, events, length, surfacing)
-
-    def _surfacing(self, events: list[AnyEvent]) -> list[AnyEvent] | None:
-        """The surface events among *events*, or None when an envelope breaks a surface rule."""
         types = self._surface
         marked = [
             event for event in events
             if event.type in types or event.surface_op is not UNSET or event._sources is not UNSET
         ]  # fmt: skip
-        sound = all(event.surface_op is not UNSET and event.type in types for event in marked)
-        return marked if sound else None
-
-
-def _merge(
-    packed: list[int],
-    runs: list[tuple[PackedRun, int]],
-    events: list[AnyEvent],
-    length: int,
-    surfacing: list[AnyEvent],
-) -> Taken | None:
-    """Rows in file order, or None where a seq does not follow.
-
-    *packed* are the line numbers of the runs; between two of them the seqs of the events must count up.
-    """
-    rows: list[Row] = []
-    starts: list[int] = []
-    seqs: list[int] = []
-    taken = 0
-    for line, (run, count) in zip(packed, runs, strict=True):
-        between = line - len(rows)
-        rows += events[taken : taken + between]
-        following = range(length, length + between)
-        starts += following
-        seqs += following
-        length += between
-        if run.seq0 != length:
+        if not all(event.surface_op is not UNSET and event.type in types for event in marked):
             return None
-        rows.append(run)
-        starts.append(length)
-        length += count
-        taken += between
-    rest = range(length, length + len(events) - taken)
-    if [event.seq for event in events] != [*seqs, *rest]:
+        return Taken(events, None, length + len(events), marked)
+
+    def _take_packed(self, block: Block, lines: list[Any], length: int) -> Taken | None:
+        """The same for a block with packed rows; *lines* are events and rows alike, and become the rows kept."""
+        types = self._marked
+        marked = [
+            line for line in lines
+            if line.type in types or line.surface_op is not UNSET or line._sources is not UNSET
+            or line._seq0 is not UNSET or line._time0 is not UNSET or line.time is UNSET
+        ]  # fmt: skip
+        surfacing = [line for line in marked if line.type not in RUN_TYPES]
+        if not all(_surfaces(line, self._surface) for line in surfacing) or len(lines) != block.newlines:
+            return None
+        seqs = [line.seq for line in lines]
+        expected: list[Any] = []
+        starts: list[int] = []
+        for index in [index for index, seq in enumerate(seqs) if seq is UNSET]:
+            between = range(length, length + index - len(starts))
+            starts += between
+            expected += between
+            length = between.stop
+            run = lines[index]
+            count = _row_count(run, length)
+            if count is None:
+                return None
+            lines[index] = PackedRun(run.type, run._seq0, run._time0, run._raw)
+            starts.append(length)
+            expected.append(UNSET)
+            length += count
+        rest = range(length, length + len(lines) - len(starts))
+        expected += rest
+        starts += rest
+        return Taken(lines, starts, rest.stop, surfacing) if seqs == expected else None
+
+
+def _surfaces(line: Any, types: frozenset[str]) -> bool:
+    envelope = line._seq0 is UNSET and line._time0 is UNSET and line.time is not UNSET
+    return envelope and line.surface_op is not UNSET and line.type in types
+
+
+def _row_count(run: Any, length: int) -> int | None:
+    """How many events a packed row at *length* holds, or None when it needs a closer look."""
+    bare = run.surface_op is UNSET and run._sources is UNSET and run._ignorable is UNSET and run.time is UNSET
+    if not bare or run._seq0 != length or run._time0 is UNSET or run.type not in RUN_TYPES:
         return None
-    return Taken([*rows, *events[taken:]], [*starts, *rest], rest.stop, surfacing)
+    return count_members(run.type, run._seq0, run._time0, run._raw)
 
 
-def plain_sources(seq: int, sources: Any) -> bool:
-    """Whether a source list is beyond doubt: non-empty, only seqs, unique, earlier. Most lists are one run."""
-    try:
-        if not sources or not 0 <= sources[0] <= sources[-1] < seq:
-            return False
-        if sources == tuple(range(sources[0], sources[-1] + 1)):
-            return True
-        return min(sources) >= 0 and max(sources) < seq and len(set(sources)) == len(sources)
-    except TypeError:  # ranges
+def plain_sources(seq: int, stored: Any) -> bool:
+    """Whether a source list is beyond doubt: non-empty, only seqs, unique, earlier.
+
+    Most lists are the run of an attempt's chunks; such a run is known by its text.
+    """
+    if not isinstance(stored, Raw):
         return False
-
-
-def _are_utf8(lines: list[bytes]) -> bool:
-    """Whether whole lines are UTF-8. Most are ASCII, which is known at memory speed; only others are decoded."""
+    text = bytes(stored)
+    comma = text.find(b",")
     try:
-        for line in [line for line in lines if not line.isascii()]:
-            line.decode()
+        if comma < 0:
+            return 0 <= int(text[1:-1]) < seq
+        first = int(text[1:comma])
+    except ValueError:
+        return False
+    last = first + text.count(b",")
+    if 0 <= first < last < seq and _encode(list(range(first, last + 1))) == text:
+        return True
+    sources = read_sources(stored)
+    return bool(sources) and min(sources) >= 0 and max(sources) < seq and len(set(sources)) == len(sources)
+
+
+def _is_utf8(text: bytes) -> bool:
+    """Whether whole lines are UTF-8. Most of a log is ASCII, which is known at memory speed; so the text is looked at
+    in pieces, and only pieces that are not ASCII are decoded."""
+    start, size = 0, len(text)
+    try:
+        while start < size:
+            stop = text.rfind(b"\n", start, start + _PIECE) + 1 or text.find(b"\n", start) + 1 or size
+            piece = text[start:stop]
+            if not piece.isascii():
+                piece.decode()
+            start = stop
     except UnicodeDecodeError:
         return False
     return True

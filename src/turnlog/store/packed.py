@@ -1,7 +1,7 @@
 """Packed rows as stored: the exact shape that a row must have (dsh-v0 §7.3).
 
-The fast path decodes many rows at once into typed structs that forbid unknown keys, so only counts and times are
-left to check. The slow path checks the same of a decoded row and says what is wrong.
+The fast path decodes a row's data into a typed struct that forbids unknown keys, so only counts and times are left to
+check. The slow path checks the same of a decoded row and says what is wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from turnlog.events.lossless import MAX_SAFE
-from turnlog.log.rows import PackedRun
 
 _Int: TypeAlias = Annotated[int, Meta(ge=-MAX_SAFE, le=MAX_SAFE)]
 
@@ -24,8 +23,6 @@ _MEMBERS: Final = 1 << 11
 _TIME: Final = 1 << 52
 
 _Gap: TypeAlias = Annotated[int, Meta(ge=-_GAP, le=_GAP)]
-_Time: TypeAlias = Annotated[int, Meta(ge=-_TIME, le=_TIME)]
-_Seq: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_SAFE)]
 
 
 class _Texts(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -51,43 +48,16 @@ class _Args(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         return self.args
 
 
-class _TextRow(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="text-chunks", tag_field="type"):
-    seq0: _Seq
-    time0: _Time
-    data: _Texts
+_texts: Final = msgspec.json.Decoder(_Texts).decode
+_args: Final = msgspec.json.Decoder(_Args).decode
 
 
-class _ReasoningRow(
-    Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="reasoning-chunks", tag_field="type"
-):
-    seq0: _Seq
-    time0: _Time
-    data: _Texts
-
-
-class _ArgsRow(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="tool-call-chunks", tag_field="type"):
-    seq0: _Seq
-    time0: _Time
-    data: _Args
-
-
-_checked: Final = msgspec.json.Decoder(_TextRow | _ReasoningRow | _ArgsRow).decode
-_kept: Final = msgspec.json.Decoder(PackedRun).decode
-
-ROW_PREFIXES: Final = (b'{"type":"text-chunks"', b'{"type":"reasoning-chunks"', b'{"type":"tool-call-chunks"')
-"""How every writer begins a packed row."""
-
-
-def decode_rows(lines: list[bytes]) -> list[tuple[PackedRun, int]] | None:
-    """The rows with their member counts, or None when any of them needs a closer look. Raises msgspec's errors."""
-    rows = []
-    for line in lines:
-        data = _checked(line).data
-        count = len(data.texts)
-        if len(data.dt) != count - 1 or count > _MEMBERS:
-            return None
-        rows.append((_kept(line), count))
-    return rows
+def count_members(type: str, seq0: int, time0: int, data: msgspec.Raw) -> int | None:
+    """How many events a row holds, or None when it needs a closer look. Raises msgspec's errors."""
+    row = _args(data) if type == "tool-call-chunks" else _texts(data)
+    count = len(row.texts)
+    plain = len(row.dt) == count - 1 and 0 < count <= _MEMBERS and seq0 >= 0 and -_TIME <= time0 <= _TIME
+    return count if plain else None
 
 
 def run_fault(value: dict[str, Any]) -> str | None:

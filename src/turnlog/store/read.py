@@ -24,6 +24,7 @@ from turnlog.log.rows import PackedRun, Rows
 from turnlog.log.surface import Surface, check_rewrite, check_shadowed, check_sources
 
 from .bulk import Bulk, plain_sources
+from .collecting import no_collection
 from .errors import LogCorrupt, LogUnsupported
 from .finding import Finding, Place, Severity
 from .formats import FORMATS, SAMPLE, Format
@@ -73,7 +74,8 @@ def read_log(
 
     *watch* sees each block of text once, before its events are read.
     """
-    return _Reader(source, vocabulary, forensic, watch).read()
+    with no_collection():
+        return _Reader(source, vocabulary, forensic, watch).read()
 
 
 class _Reader:
@@ -110,16 +112,15 @@ class _Reader:
         """Read the header line; gives the rest of its block."""
         if block is None:
             raise self._no_header("the file is empty." if not self._source.size else self._unreadable_start())
-        lines, line, offset = block.lines, block.line, block.offset
-        text = lines[0]
+        text, line, offset = block.text, block.line, block.offset
         if text.startswith(_BOM):
             text, offset = text[3:], offset + 3
             self._pending_note = ("bom", "the file begins with a byte order mark, which was skipped.")
         self._refuse_foreign_text(text)
-        while not text.strip() and len(lines) > 1:
-            lines, line, offset = lines[1:], line + 1, offset + len(text)
-            text = lines[0]
-        cut = len(text)
+        while text[:1] in (b"\r", b"\n") and b"\n" in text:
+            cut = text.index(b"\n") + 1
+            text, line, offset = text[cut:], line + 1, offset + cut
+        cut = text.find(b"\n") + 1 or len(text)
         starts = [start for start, _number, _at in block.frames if 0 < start - offset < cut]
         if starts and text[starts[0] - offset - 1 : starts[0] - offset] == b"}":
             cut = starts[0] - offset  # a header frame without its newline, noted as such by the container
@@ -129,7 +130,7 @@ class _Reader:
             raise self._no_header("the first line is not JSON, so there is no header.") from None
         if isinstance(value, dict) and value.get("type") != "session" and "seq" in value and "data" in value:
             self._open(SAMPLE, SessionHeader(version=SAMPLE.version, id=self._sample_id(), created_at=0))
-            return Block([text, *lines[1:]], line, offset, block.frames)
+            return Block(text, line, offset, block.frames, text.count(b"\n"))
         try:
             header, odd = read_header(value)
         except HeaderRefused as error:
@@ -150,9 +151,8 @@ class _Reader:
                 "header", f"{text_of}; dsh refuses such a header.", "fault", Place(path=self._source.name, line=line)
             )
         self._identity(header)
-        if cut < len(text):
-            return Block([text[cut:], *lines[1:]], line, offset + cut, block.frames)
-        return Block(lines[1:], line + 1, offset + cut, block.frames)
+        rest = text[cut:]
+        return Block(rest, line + text.count(b"\n", 0, cut), offset + cut, block.frames, rest.count(b"\n"))
 
     _pending_note: tuple[str, str] | None = None
 
@@ -174,7 +174,7 @@ class _Reader:
             raise self._no_header("the file is UTF-16 text; a log is UTF-8.")
         if not text.strip(b"\0"):
             raise self._no_header(f"the file holds nothing but {len(text)} NUL bytes, so there is no header.")
-        if text.count(b"\r") > 1:
+        if b"\n" not in text and text.count(b"\r") > 1:
             raise self._no_header("lines end in CR alone; a log's lines end in LF.")
 
     def _no_header(self, text: str) -> LogCorrupt:
@@ -220,12 +220,12 @@ class _Reader:
     # -- blocks -------------------------------------------------------------------------------------------------
 
     def _block(self, block: Block) -> None:
-        if not block.lines:
+        if not block.text:
             return
         if self._watch is not None:
             self._watch(block)
         unproven = self._source.unproven
-        doubtful = unproven is not None and block.offset + sum(map(len, block.lines)) > unproven
+        doubtful = unproven is not None and block.offset + len(block.text) > unproven
         if doubtful or self._branch is not None:
             self._slow(block)
             return
@@ -257,6 +257,8 @@ class _Reader:
         operation = event.surface_op
         try:
             sources = event.sources
+            if sources is None and event._sources is not UNSET:
+                return SurfaceError("sources-type", "sourceEventSeqs is no list of seqs")
             if sources is not None:
                 check_sources(event.seq, event.type, sources)
             if not isinstance(operation, Replace):
@@ -287,7 +289,7 @@ class _Reader:
     def _slow(self, block: Block) -> None:
         listed = list(block.numbered())
         for index, (line, offset, text) in enumerate(listed):
-            unterminated = not block.lines[index].endswith(b"\n")
+            unterminated = index == len(listed) - 1 and not block.text.endswith(b"\n")
             place = self._place(block, line, offset)
             if text.endswith(b"\r"):
                 self._note("crlf", "lines end in CR LF; the CR is skipped.", "note", place)

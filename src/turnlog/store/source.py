@@ -11,7 +11,7 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from .finding import Finding, Place, Severity
 from .frames import MAGIC, Decompressor, Frame, Walk, later_frame, walk_frames
@@ -21,25 +21,30 @@ BLOCK: Final = 512 << 10
 
 
 class Block(NamedTuple):
-    """Some lines of the log's text."""
+    """Some whole lines of the log's text; only the last line of the log may lack its newline."""
 
-    lines: list[bytes]
-    """Each with its newline; only the last line of the log may lack it."""
+    text: bytes
     line: int
     """Number of its first line, from 1."""
     offset: int
     """Byte of the text where it begins."""
     frames: tuple[tuple[int, int, int], ...] = ()
     """For compressed logs: (text offset, frame number, file offset) of each frame that begins in it."""
+    newlines: int = 0
+    """How many lines end in it."""
     utf8: bool = False
     """Whether its text is known to be UTF-8; else nobody has looked."""
 
     def numbered(self) -> Iterator[tuple[int, int, bytes]]:
-        """Number, text offset and bytes of each line, without its newline."""
+        """Number, text offset and bytes of each line, without its newline. Lines end at 0x0A only, never at what
+        Unicode calls a line end."""
         offset = self.offset
-        for number, line in enumerate(self.lines, self.line):
-            yield number, offset, line.removesuffix(b"\n")
-            offset += len(line)
+        lines = self.text.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        for number, line in enumerate(lines, self.line):
+            yield number, offset, line
+            offset += len(line) + 1
 
     def place(self, path: str | None, line: int, offset: int) -> Place:
         """Where in the file one of its lines lies; for compressed logs the frame and its byte."""
@@ -81,20 +86,23 @@ class Source:
         if isinstance(self._data, bytes):
             self.size = len(self._data)
             self.compressed = self._data[:4] == MAGIC or self._data[1:4] == b"\x2a\x4d\x18"
-            yield from self._frames(self._data) if self.compressed else iter([Block(split_lines(self._data), 1, 0)])
+            yield from self._frames(self._data) if self.compressed else self._slices(io.BytesIO(self._data))
             return
         with self._data.open("rb") as file:
             self.size = os.fstat(file.fileno()).st_size
             start = file.read(4)
             file.seek(0)
             self.compressed = start == MAGIC or start[1:] == b"\x2a\x4d\x18"
-            if self.compressed:
-                yield from self._frames(file.read())
-                return
-            line, offset = 1, 0
-            while lines := file.readlines(BLOCK):
-                yield Block(lines, line, offset)
-                line, offset = line + len(lines), file.tell()
+            yield from self._frames(file.read()) if self.compressed else self._slices(file)
+
+    def _slices(self, file: BinaryIO) -> Iterator[Block]:
+        line, offset = 1, 0
+        while text := file.read(BLOCK):
+            text += file.readline()
+            newlines = text.count(b"\n")
+            yield Block(text, line, offset, (), newlines)
+            line += newlines
+            offset += len(text)
 
     # -- zstd ---------------------------------------------------------------------------------------------------
 
@@ -112,15 +120,18 @@ class Source:
             length += len(content)
             if pending < BLOCK:
                 continue
-            lines = split_lines(b"".join(parts))
-            rest = [] if lines[-1].endswith(b"\n") else [lines.pop()]
-            if lines:
-                yield Block(lines, line, offset, tuple(starts), utf8)
-            line += len(lines)
-            parts, pending = rest, sum(map(len, rest))
+            text = b"".join(parts)
+            cut = text.rfind(b"\n") + 1
+            rest = [text[cut:]] if cut < len(text) else []
+            newlines = text.count(b"\n")
+            if cut:
+                yield Block(text[:cut], line, offset, tuple(starts), newlines, utf8)
+            line += newlines
+            parts, pending = rest, len(text) - cut
             offset, starts, utf8 = length - pending, starts[-1:], not rest
         if pending:
-            yield Block(split_lines(b"".join(parts)), line, offset, tuple(starts))
+            text = b"".join(parts)
+            yield Block(text, line, offset, tuple(starts), text.count(b"\n"), utf8)
 
     def _contents(self, data: bytes, view: memoryview, walk: Walk, first: int) -> Iterator[tuple[int, bytes, int]]:
         """Frame number, content and file offset of each frame that verifies."""
@@ -232,7 +243,7 @@ class Source:
 
 
 def split_lines(text: bytes) -> list[bytes]:
-    """The lines of *text*, each with its newline. Splits at 0x0A only, never at what Unicode calls a line end."""
+    """The lines of *text*, each with its newline."""
     return io.BytesIO(text).readlines()
 
 

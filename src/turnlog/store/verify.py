@@ -7,7 +7,6 @@ get are well formed.
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from turnlog.events.shapes import first_fault
 from turnlog.log import Grammar, Replace
 from turnlog.log.rows import PackedRun
 
+from .collecting import no_collection
 from .errors import LogRefused
 from .finding import Finding, Place, Severity
 from .formats import SAMPLE
@@ -96,7 +96,15 @@ def verify(source: str | Path | bytes, *, vocabulary: Vocabulary = Vocabulary.co
     except LogRefused as error:
         found = [one for one in opened.findings if one != error.finding]
         return Report(path, (error.finding, *found), None)
-    found = [*log.findings, *text.findings, *_log_rules(log, opened.name)]
+    told = {one.place.line for one in log.findings}
+    torn = None if log.torn is None else log.torn.offset
+    new = [
+        one
+        for one in text.findings
+        if one.code != "layout" or (one.place.line not in told and one.place.offset != torn)
+    ]
+    with no_collection():
+        found = [*log.findings, *new, *_log_rules(log, opened.name)]
     session = stored_session(log, vocabulary, path, "unknown" if path is None else liveness(path))
     found += _history_rules(session, opened.name)
     return Report(path, tuple(found), session)
@@ -123,25 +131,19 @@ class _TextRules:
 
     def block(self, block: Block) -> None:
         """Check one block."""
-        whole = b"".join(block.lines)
-        if self._same(whole, lines=True) and not _has_big_numbers(whole):
+        if self._same(block.text, lines=True) and not _has_big_numbers(block.text):
             return
         for line, offset, text in block.numbered():
             if text.strip() and not (self._same(text, lines=False) and not _has_big_numbers(text)):
                 self._line(text, block.place(self._source.name, line, offset))
 
     def _same(self, text: bytes, *, lines: bool) -> bool:
-        collecting = gc.isenabled()
-        gc.disable()  # thousands of short-lived dicts, none of them in a cycle
         try:
             if lines:
                 return self._encoder.encode_lines(self._decoder.decode_lines(text)) == text
             return self._encoder.encode(self._decoder.decode(text)) == text
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return False
-        finally:
-            if collecting:
-                gc.enable()
 
     def _line(self, text: bytes, place: Place) -> None:
         repeated: list[str] = []
@@ -167,7 +169,8 @@ class _TextRules:
         try:
             value = json.loads(text, object_pairs_hook=pairs, parse_int=integer, parse_float=real)
         except (ValueError, RecursionError):
-            return  # the reader has said so
+            self._find("layout", "the line is not one record; dsh reads one record per line.", "fault", place, None)
+            return
         seq = value.get("seq", value.get("seq0")) if isinstance(value, dict) else None
         seq = seq if type(seq) is int else None
         if repeated:

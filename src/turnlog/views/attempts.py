@@ -157,7 +157,8 @@ class _Builder:
             self._current.finish = finish
             self._add_unfinished(event=row)
             return
-        cited = None if row.sources is None else frozenset(row.sources)
+        sources = row.sources
+        cited = None if sources is None else frozenset(sources)
         if cited is not None:
             self._leave_uncited(cited)
         interrupted = isinstance(data, AssistantMessage) and bool(data.interrupted)

@@ -56,8 +56,9 @@ class TurnEvents:
 
 def turn(session: Session, number: int, *, as_stored: bool = False) -> TurnEvents:
     """Every event of a turn. Raises :class:`~turnlog.views.address.AddressUnknown`, naming the turns there are."""
-    span = turn_of(session, number)
-    is_last = span == turn_spans(session)[-1]
+    spans = turn_spans(session)
+    span = turn_of(session, number, spans)
+    is_last = span == spans[-1]
     closers = closed(session, as_stored=as_stored) if is_last and not span.ended else ()
     state: State = "ended" if span.ended else "running" if is_last and is_live(session) else "interrupted"
     rows = list(slots(session, span.first, span.stop))

@@ -69,9 +69,12 @@ def resolve(session: Session, address: Address | str) -> Target:
             return Target(named, seq, seq, seq, k)
 
 
-def turn_of(session: Session, turn: int) -> Span:
-    """The turn with a number. Raises :class:`AddressUnknown` or :class:`AddressAmbiguous`."""
-    return _one(session, turn_spans(session), turn, f"t{turn}", "turns")
+def turn_of(session: Session, turn: int, spans: Sequence[Span] | None = None) -> Span:
+    """The turn with a number (among *spans*, where they are known already).
+
+    Raises :class:`AddressUnknown` or :class:`AddressAmbiguous`.
+    """
+    return _one(session, turn_spans(session) if spans is None else spans, turn, f"t{turn}", "turns")
 
 
 def step_of(session: Session, turn: int, step: int) -> Span:

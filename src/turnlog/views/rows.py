@@ -5,10 +5,11 @@ Views ask most rows for their type only. One row is one event, or one packed run
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import NamedTuple
 
-from turnlog.log import AnyEvent, Session
+from turnlog.log import AnyEvent, Session, SessionEvent
 from turnlog.log.rows import PackedRun, Row
 
 
@@ -42,9 +43,29 @@ def slots(session: Session, first: int = 0, stop: int | None = None) -> Iterator
         yield Slot(seq, len(row.unpack().members()) if gaps else following - seq, row)
 
 
+def events_of_types(
+    session: Session, types: Collection[str], first: int = 0, stop: int | None = None
+) -> Iterator[AnyEvent]:
+    """The events of some types (not of chunks) from *first* up to *stop*: the quickest way through a log."""
+    rows = session._rows
+    if not rows.rows:
+        return
+    low = max(rows.row_index(max(first, rows.base)), 0)
+    for row in islice(rows.rows, low, None):
+        if row.type in types and isinstance(row, SessionEvent) and row.seq >= first:
+            if stop is not None and row.seq >= stop:
+                return
+            yield row
+
+
 def has_gaps(session: Session) -> bool:
     """Whether events are missing from the log, so that a row's seqs need not reach to the next row."""
     return any(finding.code == "seq-gap" for finding in getattr(session, "findings", ()))
+
+
+def events_of(session: Session, slot: Slot) -> list[AnyEvent]:
+    """The events of a row."""
+    return slot.row.events(session._rows.kind) if isinstance(slot.row, PackedRun) else [slot.row]
 
 
 def time_of(row: Row) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from turnlog.events import StepEnd, StepStart, TurnEnd, TurnStart
 from turnlog.log import AnyEvent, Session
 
-from .rows import slots
+from .rows import events_of_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Span:
 def turn_spans(session: Session) -> tuple[Span, ...]:
     """Every turn, in order."""
     found = _Spans(session)
-    for slot in slots(session):
-        match slot.row:
-            case object(type="turn/start", data=TurnStart(turn=turn)):
-                found.start(turn, None, slot.seq)
-            case object(type="turn/end", data=TurnEnd(turn=turn)):
-                found.end(turn, None, slot.seq + 1)
+    for event in events_of_types(session, ("turn/start", "turn/end")):
+        match event.data:
+            case TurnStart(turn=turn):
+                found.start(turn, None, event.seq)
+            case TurnEnd(turn=turn):
+                found.end(turn, None, event.seq + 1)
             case _:
                 pass
     return found.all(len(session))
@@ -57,12 +57,12 @@ def turn_spans(session: Session) -> tuple[Span, ...]:
 def step_spans(session: Session, turn: Span) -> tuple[Span, ...]:
     """Every step of a turn, in order."""
     found = _Spans(session, turn.first)
-    for slot in slots(session, turn.first, turn.stop):
-        match slot.row:
-            case object(type="step/start", data=StepStart(turn=number, step=step)):
-                found.start(number, step, slot.seq)
-            case object(type="step/end", data=StepEnd(turn=number, step=step)):
-                found.end(number, step, slot.seq + 1)
+    for event in events_of_types(session, ("step/start", "step/end"), turn.first, turn.stop):
+        match event.data:
+            case StepStart(turn=number, step=step):
+                found.start(number, step, event.seq)
+            case StepEnd(turn=number, step=step):
+                found.end(number, step, event.seq + 1)
             case _:
                 pass
     return found.all(turn.stop)

@@ -10,10 +10,10 @@ from itertools import islice
 from turnlog.log import AnyEvent, Session
 from turnlog.log.rows import PackedRun
 from turnlog.views import resolve
+from turnlog.views.address import EventAddress
 from turnlog.views.resolve import turn_of
-from turnlog.views.rows import slots
+from turnlog.views.rows import events_of, slots
 
-from .. import describe
 from ..opening import Which, open_session
 from ..places import address_of
 from ..screen import Screen, Styled
@@ -54,18 +54,22 @@ def _found(session: Session, wanted: Filter) -> Iterator[AnyEvent]:
         span = turn_of(session, wanted.turn)
         first, stop = span.first, span.stop
     if wanted.start is not None:
-        first = max(first, resolve(session, address_of(wanted.start)).first)
+        first = max(first, _edge(session, wanted.start)[0])
     if wanted.stop is not None:
-        stop = min(stop, resolve(session, address_of(wanted.stop)).last + 1)
+        stop = min(stop, _edge(session, wanted.stop)[1] + 1)
     with_chunks = wanted.wants("assistant/chunk")
     for slot in slots(session, first, stop):
-        if not isinstance(slot.row, PackedRun):
-            if wanted.wants(slot.row.type):
-                yield slot.row
-        elif with_chunks:
-            for event in slot.row.events(session.events[0].__class__):
-                if first <= event.seq < stop:
-                    yield event
+        if with_chunks if isinstance(slot.row, PackedRun) else wanted.wants(slot.row.type):
+            yield from (event for event in events_of(session, slot) if first <= event.seq < stop)
+
+
+def _edge(session: Session, text: str) -> tuple[int, int]:
+    """First and last seq of an address; a seq need not exist to be the edge of a range."""
+    address = address_of(text)
+    if isinstance(address, EventAddress):
+        return address.seq, address.seq
+    target = resolve(session, address)
+    return target.first, target.last
 
 
 def _print_json(screen: Screen, found: Iterator[AnyEvent]) -> int:
@@ -86,7 +90,4 @@ def _print(screen: Screen, found: Iterator[AnyEvent]) -> int:
 def print_event(screen: Screen, event: AnyEvent) -> None:
     """``@12  2026-01-01T00:00:00.000Z  tool/call  {"turn":1,…}``"""
     text = event.raw.decode(errors="backslashreplace")
-    screen.line(Styled(f"@{event.seq}", "cyan"), f"  {clock(event.time)}  ", Styled(event.type, "bold"), f"  {text}")
-
-
-__all__ = ["Filter", "describe", "events", "print_event"]
+    screen.row(Styled(f"@{event.seq}", "cyan"), f"  {clock(event.time)}  ", Styled(event.type, "bold"), f"  {text}")

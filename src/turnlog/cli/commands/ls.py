@@ -11,7 +11,7 @@ from turnlog.store.discover import SessionEntry, default_roots, list_sessions
 
 from ..json_views import document
 from ..screen import Screen, Styled
-from ..text import clock, duration, rfc3339, size
+from ..text import ago, clock, rfc3339, size
 
 
 def ls(screen: Screen, roots: Sequence[Path], *, as_json: bool) -> None:
@@ -62,11 +62,9 @@ def _table(screen: Screen, entries: list[SessionEntry]) -> None:
 
 def _row(entry: SessionEntry, now: int | None) -> tuple[str, ...]:
     cwd = "" if entry.header is None else entry.header.cwd or ""
-    when = clock(entry.created_ms) if now is None else f"{duration(max(now - entry.created_ms, 0))} ago"
+    when = clock(entry.created_ms) if now is None else ago(now - entry.created_ms)
     return entry.id, when, str(entry.version), size(entry.size), cwd
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-
-

@@ -78,7 +78,7 @@ class _Printer:
 
     def _line(self, text: str, depth: int, style: Style | None) -> None:
         indented = "  " * depth + text
-        self._screen.line(indented if style is None else Styled(indented, style))
+        self._screen.row(indented if style is None else Styled(indented, style))
 
 
 def _joined(items: list[Any]) -> list[Any]:

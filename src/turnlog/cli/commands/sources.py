@@ -1,0 +1,72 @@
+"""``turnlog sources``"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from msgspec import UNSET
+
+from turnlog.log import Session
+from turnlog.views import queries
+from turnlog.views.provenance import Provenance
+from turnlog.views.streams import embedded_kinds
+
+from .. import describe
+from ..json_views import document, provenance_view
+from ..opening import Which, open_session
+from ..places import address_of
+from ..screen import Screen, Styled
+
+_MOST = 20
+"""How many runs of seqs a line lists."""
+
+
+def sources(screen: Screen, which: Which, address: str, *, as_json: bool) -> None:
+    """Print where something comes from and where it went."""
+    named = address_of(address)
+    session = open_session(screen, which)
+    found = queries.sources(session, named)
+    if as_json:
+        screen.json(document(**provenance_view(str(named), found)))
+        return
+    screen.line(Styled(f"@{found.event.seq}", "cyan"), "  ", Styled(describe.anything(found.event), "bold"))
+    screen.line("  sources      ", _cited(session, found))
+    for one in found.back:
+        seqs = f"@{one.first}" if one.first == one.last else f"@{one.first} to @{one.last} ({one.last - one.first + 1})"
+        screen.line("  " + "  " * one.depth, Styled(seqs, "cyan"), f"  {one.type}")
+    screen.line("  cited by     ", _runs(found.cited_by) or "nothing")
+    if found.replaces:
+        screen.line("  replaces     ", _runs(found.replaces))
+    if found.replaced_by:
+        screen.line("  replaced by  ", ", then ".join(f"@{seq}" for seq in found.replaced_by))
+
+
+def _cited(session: Session, found: Provenance) -> str:
+    event = found.event
+    if found.sources:
+        return _runs(found.sources)
+    if found.sources is not None:
+        return "none: its list of sources is empty"
+    inside = sum(number for _kind, number in embedded_kinds(event))
+    if inside:
+        return f"not listed: its stream is inside it, @{event.seq}/0 to @{event.seq}/{inside - 1}"
+    return "a log-only event cites nothing" if event.surface_op is UNSET else "unknown: the log does not say"
+
+
+def _runs(seqs: Sequence[int]) -> str:
+    """``@3 to @7, @9``"""
+    runs = [list(run) for _offset, run in groupby(sorted(seqs), key=_Offset())]
+    told = [f"@{run[0]}" if len(run) == 1 else f"@{run[0]} to @{run[-1]}" for run in runs[:_MOST]]
+    return ", ".join(told) + (f" and {len(runs) - _MOST} more" if len(runs) > _MOST else "")
+
+
+class _Offset:
+    """Groups consecutive numbers: each minus its place."""
+
+    def __init__(self) -> None:
+        self._place = 0
+
+    def __call__(self, seq: int) -> int:
+        self._place += 1
+        return seq - self._place

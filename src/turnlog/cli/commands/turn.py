@@ -1,0 +1,84 @@
+"""``turnlog turn``"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turnlog.log import Session
+from turnlog.log.rows import PackedRun
+from turnlog.views import queries
+from turnlog.views.address import TurnAddress, parse_address
+from turnlog.views.outline import Chunks
+from turnlog.views.queries import TurnEvents
+from turnlog.views.rows import Slot, slots
+from turnlog.views.streams import KINDS, chunk_kind, embedded_kinds
+
+from .. import describe
+from ..json_views import document, turn_view
+from ..opening import Which, open_session
+from ..problems import WrongUsage
+from ..screen import Screen, Styled
+from ..text import clock, duration
+
+
+def turn(screen: Screen, which: Which, number: str, *, as_json: bool) -> None:
+    """Print every event of a turn."""
+    wanted = _number(number)
+    session = open_session(screen, which)
+    found = queries.turn(session, wanted)
+    if as_json:
+        screen.json(document(**turn_view(found)))
+        return
+    for slot in _lines(session, found):
+        screen.row(*slot)
+    for event in found.closers:
+        screen.row(Styled(f"{'closer':10}", "yellow"), f"{describe.anything(event)}{describe.SYNTHETIC}")
+    if found.state != "ended":
+        took = duration(max(found.ended - found.started, 0))
+        screen.hint(f"{found.span.address} is {found.state} {took} after its start")
+
+
+def _number(text: str) -> int:
+    address = TurnAddress(int(text)) if text.isascii() and text.isdigit() else parse_address(text)
+    if not isinstance(address, TurnAddress):
+        raise WrongUsage(f"{text} is no turn; give a number, or t3")
+    return address.turn
+
+
+def _lines(session: Session, found: TurnEvents) -> Iterator[tuple[str | Styled, ...]]:
+    """One line per event; chunks of one kind that follow each other share one."""
+    run: Chunks | None = None
+    when = 0
+    for slot in slots(session, found.span.first, found.span.stop):
+        for chunks in _chunks(slot):
+            if run is not None and run.kind == chunks.kind and (run.k is None) == (chunks.k is None):
+                run = run._replace(number=run.number + chunks.number)
+                continue
+            if run is not None:
+                yield _line(run.address, when, describe.chunks(run.kind, run.number))
+            run, when = chunks, slot.row.time0 if isinstance(slot.row, PackedRun) else slot.row.time
+        if isinstance(slot.row, PackedRun) or slot.row.type == "assistant/chunk":
+            continue
+        if run is not None:
+            yield _line(run.address, when, describe.chunks(run.kind, run.number))
+            run = None
+        yield _line(f"@{slot.seq}", slot.row.time, describe.anything(slot.row))
+    if run is not None:
+        yield _line(run.address, when, describe.chunks(run.kind, run.number))
+
+
+def _chunks(slot: Slot) -> Iterator[Chunks]:
+    row = slot.row
+    if isinstance(row, PackedRun):
+        yield Chunks(KINDS[row.type], slot.size, slot.seq)
+    elif row.type == "assistant/chunk":
+        yield Chunks(chunk_kind(row), 1, slot.seq)
+    else:
+        k = 0
+        for kind, number in embedded_kinds(row):
+            yield Chunks(kind, number, slot.seq, k)
+            k += number
+
+
+def _line(address: str, time: int, text: str) -> tuple[str | Styled, ...]:
+    return Styled(f"{address:10}", "cyan"), f"{clock(time)}  ", text
