@@ -72,11 +72,16 @@ def _derive_first(log: Path) -> dict[str, Any]:
 
 def _derive_and_read(log: Path) -> dict[str, Any]:
     import turnlog
+    from turnlog import Session
 
     best = 9.0
     for _ in range(15):
         session = turnlog.load(log)
-        best = min(best, timed(lambda session=session: [message.content for message in session.derive_messages()]))
+
+        def read(session: Session = session) -> list[object]:
+            return [message.content for message in session.derive_messages()]
+
+        best = min(best, timed(read))
     return {"seconds": best}
 
 
@@ -94,7 +99,9 @@ def _derive_after_append() -> dict[str, Any]:
     best = 9.0
     for number in range(200):
         session.append(UserMessage.of(f"more {number}"))
-        best = min(best, timed(session.derive_messages))
+        start = time.perf_counter()
+        session.derive_messages()
+        best = min(best, time.perf_counter() - start)
     return {"seconds": best, "events": len(session)}
 
 

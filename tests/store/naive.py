@@ -112,8 +112,8 @@ def _whole(value: Any, low: int) -> bool:
 
 
 def _header(value: Any) -> None:
-    if not isinstance(value, dict) or value.get("type") != "session" or value.get("version") != 0:
-        _no("no format-0 header")
+    if not isinstance(value, dict) or value.get("type") != "session" or value.get("version") not in (0, 1):
+        _no("no header of format 0 or 1")
     if type(value["version"]) is not int or not isinstance(value.get("id"), str) or not value["id"]:
         _no("version or id")
     for name in ("createdAt", "delegationDepth", "seedLength"):
@@ -168,27 +168,33 @@ def _envelope(event: Event) -> None:
         _no("seq or time")
     if event["type"] in KNOWN and event.get("ignorable", True) is not True:
         _no("ignorable")
-    if "sourceEventSeqs" in event:
-        _flat(event["sourceEventSeqs"])
+    if "sourceEventSeqs" in event and any(one >= event["seq"] for one in _ranges(event["sourceEventSeqs"])):
+        _no("ranges end before their event")
 
 
 def _flat(stored: Any) -> list[int]:
     """A source list with its ranges written out."""
+    _ranges(stored)
+    pairs = [one if isinstance(one, list) else [one, one] for one in stored]
+    return [seq for start, end in pairs for seq in range(int(start), int(end) + 1)]
+
+
+def _ranges(stored: Any) -> list[Any]:
+    """The ends of a source list that holds ranges, which must count up."""
     if not isinstance(stored, list):
         _no("sources")
-    seqs: list[int] = []
+    ends = [end for one in stored for end in (one if isinstance(one, list) else [one])]
+    if not all(_whole(end, 0) for end in ends) or any(len(one) != 2 for one in stored if isinstance(one, list)):
+        _no("source")
+    if not any(isinstance(one, list) for one in stored):
+        return []
+    last = -1
     for one in stored:
-        pair = one if isinstance(one, list) else [one, one]
-        if len(pair) != 2 or not all(_whole(end, 0) for end in pair) or pair[0] > pair[1]:
-            _no("source")
-        if isinstance(one, list) and seqs and pair[0] <= seqs[-1]:
+        start, end = one if isinstance(one, list) else (one, one)
+        if not last < start <= end:
             _no("sources with ranges count up")
-        if pair[1] - pair[0] > 10**7:
-            _no("source range beyond the log")
-        seqs += range(int(pair[0]), int(pair[1]) + 1)
-    if any(isinstance(one, list) for one in stored) and seqs != sorted(set(seqs)):
-        _no("sources with ranges count up")
-    return seqs
+        last = end
+    return ends
 
 
 def _place(event: Event, nodes: list[int], events: list[Event]) -> None:

@@ -6,6 +6,7 @@ A :class:`Codec` reads one format with one vocabulary. Format 0 is the canonical
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -96,7 +97,7 @@ class Codec:
             message = _message(raw) if type == "user/message" else _message_of(raw).message
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             message = self._slow_message(type, bytes(raw), seq)[0]
-        return message if message.content or type in _ALWAYS_SHOWN else None
+        return message if message.content or type in ALWAYS_SHOWN else None
 
     def message_json(self, type: str, raw: Any, seq: int) -> bytes:
         """The same message as JSON: the stored bytes where they have the canonical shape."""
@@ -130,13 +131,14 @@ def _undecodable(type: str, raw: bytes, error: Exception) -> Message:
 
 def plainly_shown(type: str, raw: Any) -> bool:
     """Whether a surface event shows a message, as far as that is plain without decoding it: false is "look closer"."""
-    return type in _ALWAYS_SHOWN or bytes(raw).find(_NOT_EMPTY, 0, _PREFIX) >= 0
+    return type in ALWAYS_SHOWN or _not_empty(raw, 0, _PREFIX) is not None
 
 
-_ALWAYS_SHOWN: Final = frozenset({"user/message", "tool/result", "steering/message"})
+ALWAYS_SHOWN: Final = frozenset({"user/message", "tool/result", "steering/message"})
 """Surface types whose messages are shown whatever they hold; answers and prompts may be empty."""
 
-_NOT_EMPTY: Final = b'"message":{"role":"assistant","content":[{'
+_not_empty: Final = re.compile(rb'"message":\{"role":"assistant","content":\[\{').search
+"""Searches stored bytes where they lie; taking them out first would cost more than the search."""
 _PREFIX: Final = 90
 """Bytes in which every writer of canonical answers has come to the first block."""
 

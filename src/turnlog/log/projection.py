@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeVar, overload
 
 from turnlog.events import Message
+from turnlog.events.codec import ALWAYS_SHOWN
 
 from .event import AnyEvent, SessionEvent, shows_message
 from .rows import Rows
@@ -35,6 +36,8 @@ class Projector(Generic[T]):
     """``surface`` follows replaces and shows what is visible; ``log`` shows everything in order."""
     skips_chunks: bool = True
     """Over the log: leave out stream chunks, so that packed rows stay packed."""
+    always: frozenset[str] = frozenset()
+    """With ``shows``: surface types whose events show an item whatever they hold."""
     shows: Callable[[AnyEvent], bool] | None = None
     """Over the surface: whether ``project`` gives an item, told without projecting. Items are then projected when they
     are first looked at, and a view costs next to nothing to make."""
@@ -100,7 +103,9 @@ def _message(event: AnyEvent) -> Message | None:
     return event.message
 
 
-MESSAGES: Final[Projector[Message]] = Projector("messages", _message, shows=shows_message)
+MESSAGES: Final[Projector[Message]] = Projector(
+    "messages", _message, always=ALWAYS_SHOWN, shows=shows_message
+)
 
 
 class SurfaceProjection(Generic[T]):
@@ -112,6 +117,7 @@ class SurfaceProjection(Generic[T]):
     def __init__(self, projector: Projector[T], rows: Rows, surface: Surface) -> None:
         self._project = projector.project
         self._shows = projector.shows
+        self._always = projector.always
         self._rows = rows
         self._surface = surface
         self._known: dict[int, T | None] = {}
@@ -135,7 +141,8 @@ class SurfaceProjection(Generic[T]):
         shows = self._shows
         if shows is None:
             return list(map(self._item, events))
-        return [event if shows(event) else None for event in events]
+        always = self._always
+        return [event if event.type in always or shows(event) else None for event in events]
 
     def _item(self, event: AnyEvent) -> T | None:
         known = self._known

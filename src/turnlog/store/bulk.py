@@ -136,7 +136,9 @@ def plain_sources(seq: int, stored: Any) -> bool:
     last = first + text.count(b",")
     if 0 <= first < last < seq and _encode(list(range(first, last + 1))) == text:
         return True
-    sources = read_sources(stored)
+    if text.find(b"[", 1) > 0:  # a range, which may claim more seqs than memory holds
+        return False
+    sources = read_sources(stored) or ()
     return bool(sources) and min(sources) >= 0 and max(sources) < seq and len(set(sources)) == len(sources)
 
 

@@ -72,7 +72,7 @@ class LineReader:
             return Fault("not-json", f"the line is not JSON: {_short(error)}.")
         if not isinstance(value, dict):
             return Fault("not-json", "the line is JSON but no object.")
-        if value.get("type") in RUN_TYPES and self._format.packed:
+        if isinstance(value.get("type"), str) and value["type"] in RUN_TYPES and self._format.packed:
             return self._run(line, value)
         return self._event(line, value)
 

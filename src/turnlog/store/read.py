@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
+from msgspec.structs import force_setattr
 
 from turnlog.events import Vocabulary
 from turnlog.events.lenient import parse
-from turnlog.events.lossless import decode_any
 from turnlog.log import SessionHeader, SurfaceError
 from turnlog.log.event import AnyEvent, Replace, event_class
 from turnlog.log.rows import PackedRun, Rows
@@ -256,6 +256,7 @@ class _Reader:
         surface = self._log.surface
         operation = event.surface_op
         try:
+            _check_ranges(event)
             sources = event.sources
             if sources is None and event._sources is not UNSET:
                 return SurfaceError("sources-type", "sourceEventSeqs is no list of seqs")
@@ -268,7 +269,7 @@ class _Reader:
             check_shadowed(event.seq, shadowed, sources)
             if event.type == "tool/result":
                 old = self._log.rows.at(shadowed[0])
-                check_rewrite(event.seq, shadowed, old.type, lambda: decode_any(old.raw), decode_any(event.raw))
+                _check_rewrite(event.seq, shadowed, old, event)
             surface.apply(plan)
         except SurfaceError as error:
             return error
@@ -370,6 +371,9 @@ class _Reader:
         rows.add(event)
         if isinstance(found, Unknown):
             self._unknown(found, place)
+            fault = _ranges_fault(event)
+            if fault is not None:
+                self._surface_refused(event, fault, place)
         elif fault is not None:
             self._surface_refused(event, fault, place)
         elif event.surface_op is not UNSET:
@@ -415,17 +419,10 @@ class _Reader:
         log = self._log
         branch = self._branch
         if branch is None or (branch.events and seq <= branch.events[-1].seq):
-            kept = log.rows.at(seq) if seq < log.rows.length and log.rows.rows else None
-            time = event.time0 if isinstance(event, PackedRun) else event.time
-            known = (
-                f"{kept.type} at time {kept.time} stands there already, then {event.type} at time {time}"
-                if kept
-                else ""
-            )
             finding = self._finding(
                 "seq-duplicate",
                 "refused",
-                f"duplicate seq {seq}; expected {log.rows.length}, got {seq}: {known}.",
+                self._collision(event, seq),
                 place,
                 seq=seq,
                 remedy="Two writers, or a writer with a stale position, wrote this log; turnlog repair "
@@ -437,6 +434,17 @@ class _Reader:
             branch = self._branch = Branch(place)
             log.branches.append(branch)
         branch.events += event.events(self._kind) if isinstance(event, PackedRun) else [event]
+
+    def _collision(self, event: AnyEvent | PackedRun, seq: int) -> str:
+        time = event.time0 if isinstance(event, PackedRun) else event.time
+        try:
+            kept = self._log.rows.at(seq)
+        except IndexError:  # too late to fill a gap, or the beginning of another branch
+            return f"seq {seq} is out of order: expected {self._log.rows.length}, got {seq} ({event.type})."
+        return (
+            f"duplicate seq {seq}; expected {self._log.rows.length}, got {seq}: {kept.type} at time {kept.time} "
+            f"stands there already, then {event.type} at time {time}."
+        )
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -534,6 +542,44 @@ class _Reader:
 
     def _place(self, block: Block, line: int, offset: int) -> Place:
         return block.place(self._source.name, line, offset)
+
+
+def _check_ranges(event: AnyEvent) -> None:
+    fault = _ranges_fault(event)
+    if fault is not None:
+        raise fault
+
+
+_decode_ranges: Final = msgspec.json.Decoder(tuple[int | tuple[int, int], ...]).decode
+
+
+def _ranges_fault(event: AnyEvent) -> SurfaceError | None:
+    """What is wrong with the ranges an event cites, or None; looked at before anybody writes them out, because a
+    damaged one may claim more seqs than memory holds. A list with such a fault is taken off the event."""
+    stored = event._sources
+    try:
+        cited = () if stored is UNSET else _decode_ranges(stored) if isinstance(stored, Raw) else stored
+    except msgspec.MsgspecError:
+        return None  # no list of seqs, which is found next
+    last = -1
+    for one in cited if any(isinstance(one, tuple) for one in cited) else ():
+        start, end = one if isinstance(one, tuple) else (one, one)
+        if not last < start <= end < event.seq:
+            force_setattr(event, "_sources", UNSET)
+            if end >= event.seq:
+                return SurfaceError("sources-later", f"it cites @{end}, which is not earlier")
+            return SurfaceError("sources-type", "a source list with ranges must count up")
+        last = end
+    return None
+
+
+def _check_rewrite(seq: int, shadowed: list[int], old: AnyEvent, new: AnyEvent) -> None:
+    try:
+        check_rewrite(seq, shadowed, old.type, lambda: parse(old.raw), parse(new.raw))
+    except (ValueError, TypeError, KeyError, RecursionError):  # data that is no result's at all
+        raise SurfaceError(
+            "tool-result-rewrite", f"@{seq} or @{shadowed[0]} does not have the shape of a tool result"
+        ) from None
 
 
 def _with_rest(finding: Finding, source: Source) -> Finding:

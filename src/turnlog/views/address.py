@@ -25,9 +25,9 @@ from turnlog.log import TurnlogError
 MOST: Final = 10
 """How many candidates an error lists."""
 
-_PLACE: Final = re.compile(r"t([1-9]\d{0,15}|0)(?:\.s([1-9]\d{0,15}|0)(?:\.a([1-9]\d{0,15}))?)?")
-_CALL: Final = re.compile(r"(?:t(\d{1,16})\.s(\d{1,16})\.)?call:(.+)", re.DOTALL)
-_EVENT: Final = re.compile(r"@(\d{1,16})(?:/(\d{1,16}))?")
+_PLACE: Final = re.compile(r"t([1-9]\d{0,15}|0)(?:\.s([1-9]\d{0,15}|0)(?:\.a([1-9]\d{0,15}))?)?", re.ASCII)
+_CALL: Final = re.compile(r"(?:t(\d{1,16})\.s(\d{1,16})\.)?call:(.+)", re.DOTALL | re.ASCII)
+_EVENT: Final = re.compile(r"@(\d{1,16})(?:/(\d{1,16}))?", re.ASCII)
 
 
 class AddressError(TurnlogError):
