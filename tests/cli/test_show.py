@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -98,27 +100,21 @@ def test_replay_refuses_a_pace_that_is_none(run: Callable[..., Ran], pace: list[
 
 
 def test_replay_at_the_recorded_pace_takes_the_recorded_time() -> None:
-    import time
-
     begun = time.monotonic()
     done = spawn("replay", TOOLS[0], "--root", root(0))
     assert done.returncode == 0
     assert time.monotonic() - begun >= 0.1  # the log spans more; a slow machine only makes it longer
 
 
-def test_a_log_without_events_is_shown_as_such(run: Callable[..., Ran], tmp_path: object) -> None:
-    from pathlib import Path
-
-    empty = Path(str(tmp_path)) / "log.jsonl"
+def test_a_log_without_events_is_shown_as_such(run: Callable[..., Ran], tmp_path: Path) -> None:
+    empty = tmp_path / "log.jsonl"
     empty.write_bytes(log())
     shown = run("show", empty)
     assert (shown.code, shown.out) == (0, "")
     assert "no events" in shown.err
 
 
-def test_an_unknown_event_is_shown_by_its_type(run: Callable[..., Ran], tmp_path: object) -> None:
-    from pathlib import Path
-
-    path = Path(str(tmp_path)) / "log.jsonl"
+def test_an_unknown_event_is_shown_by_its_type(run: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
     path.write_bytes(log(turn(), step(), event("acme/novel", ignorable=True)))
     assert "  acme/novel\n" in run("show", path).out

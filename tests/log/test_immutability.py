@@ -243,7 +243,6 @@ def test_changing_the_callers_unknown_block_afterwards_changes_nothing() -> None
     assert session.derive_messages()[0].content == event.data.content
 
 
-@pytest.mark.xfail(reason="call_soon keeps the caller's own objects until the session's thread takes the snapshot")
 def test_changing_the_callers_json_after_call_soon_changes_nothing() -> None:
     session = in_step()
     value = {"a": [1]}

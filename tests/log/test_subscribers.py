@@ -255,7 +255,7 @@ def closing_pair(batches: bool) -> tuple[Session, list[Any], list[Subscription]]
     "batches",
     [
         False,
-        pytest.param(True, marks=pytest.mark.xfail(reason="Subscription.deliver: a closed batch listener hears on")),
+        True,
     ],
 )
 def test_a_listener_that_another_closes_hears_nothing_more_not_even_this_event(batches: bool) -> None:
@@ -321,7 +321,6 @@ def test_after_subscribing_from_inside_appending_is_still_refused_until_all_are_
     assert len(session) == 2
 
 
-@pytest.mark.xfail(reason="Session.subscribe: a start beyond the end is forgotten once the log grows")
 def test_a_start_that_is_still_to_come_waits_for_it() -> None:
     session = talk("a", "b")
     heard: list[AnyEvent] = []

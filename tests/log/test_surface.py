@@ -291,13 +291,11 @@ def test_changing_the_callers_lists_afterwards_changes_nothing() -> None:
     assert stored(session).surface == (3, 2)
 
 
-@pytest.mark.xfail(reason="session._place does not check that the ends are integers", raises=TypeError)
 @pytest.mark.parametrize("replaces", ["01", ("0", "1"), (None, 1)])
 def test_an_end_that_is_no_seq_is_refused_as_such(replaces: Any) -> None:
     assert refused(talk("a", "b"), user(), replaces=replaces, sources=[0, 1]).kind in ("marker", "replace-start")
 
 
-@pytest.mark.xfail(reason="session._place takes true and 1.0 for 1 and writes them into the log")
 @pytest.mark.parametrize("replaces", [(True, True), (1.0, 1.0)])
 def test_an_end_that_only_equals_a_seq_is_refused(replaces: Any) -> None:
     refused(talk("a", "b"), user(), replaces=replaces, sources=[1])

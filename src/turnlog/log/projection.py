@@ -103,9 +103,7 @@ def _message(event: AnyEvent) -> Message | None:
     return event.message
 
 
-MESSAGES: Final[Projector[Message]] = Projector(
-    "messages", _message, always=ALWAYS_SHOWN, shows=shows_message
-)
+MESSAGES: Final[Projector[Message]] = Projector("messages", _message, always=ALWAYS_SHOWN, shows=shows_message)
 
 
 class SurfaceProjection(Generic[T]):

@@ -428,12 +428,12 @@ class Session:
             check_sources(seq, data.event_type, cited)
         if replaces is None:
             return Plan(seq), "append", cited
-        try:
-            start, end = replaces
-        except (TypeError, ValueError):
+        if not isinstance(replaces, tuple | list) or list(map(type, replaces)) != [int, int]:
             raise SurfaceError(
-                "marker", f"{data.event_type} @{seq}: replaces takes (first seq, last seq), not {replaces!r}"
-            ) from None
+                "marker",
+                f"{data.event_type} @{seq}: replaces takes (first seq, last seq), two integers, not {replaces!r}",
+            )
+        start, end = replaces
         op = Replace("replace", start, end)
         plan, shadowed = self._surface.plan_replace(seq, op)
         check_shadowed(seq, shadowed, sources)
@@ -487,7 +487,7 @@ class Session:
         """
         if _current_thread() != self._thread:
             raise self._wrong_thread()
-        subscription = Subscription(self, listener, batches)
+        subscription = Subscription(self, listener, batches, from_seq or 0)
         if from_seq is not None:
             self._replay_to(subscription, max(from_seq, self._rows.base))
         self._subscriptions = (*self._subscriptions, subscription)
@@ -521,7 +521,14 @@ class Session:
         """Append from any thread: the event is committed by the session's own thread, at its next append or
         :meth:`run_pending`. The future gives the event or the error; cancelling it before then drops the payload."""
         future: Future[AnyEvent] = Future()
-        self._queue.append((future, payload, {"replaces": replaces, "sources": sources}))
+        try:
+            taken = self._snapshot(payload)[1] if payload.appendable else payload
+        except ValueError as error:
+            future.set_exception(error)
+            return future
+        self._queue.append(
+            (future, taken, {"replaces": replaces, "sources": None if sources is None else tuple(sources)})
+        )
         if self._wake is not None:
             self._wake()
         return future

@@ -20,19 +20,23 @@ BATCH: Final = 1024
 class Subscription:
     """One listener of one session. ``close()`` ends it; closing twice is fine."""
 
-    __slots__ = ("_batches", "_listener", "_session", "failures")
+    __slots__ = ("_batches", "_from", "_listener", "_session", "failures")
 
-    def __init__(self, session: Session, listener: Callable[[Any], object], batches: bool) -> None:
+    def __init__(self, session: Session, listener: Callable[[Any], object], batches: bool, from_seq: int) -> None:
         self._session: Session | None = session
         self._listener = listener
         self._batches = batches
+        self._from = from_seq
         self.failures = 0
         """How often the listener raised. Each failure is logged with its event; the listener stays subscribed."""
 
     def deliver(self, events: Sequence[AnyEvent]) -> None:
         """Hand over committed events; what the listener raises is contained and reported."""
+        if events[0].seq < self._from:
+            events = [event for event in events if event.seq >= self._from]
         if self._batches:
-            self._call(events, events)
+            if events and self._session is not None:
+                self._call(events, events)
             return
         for event in events:
             if self._session is not None:

@@ -90,7 +90,7 @@ class MemoryStore:
                 f"session {session_id!r} has {len(kept)} lines, the writer expected {expected}: "
                 "somebody else wrote; read it again"
             )
-        kept.extend(map(bytes, lines))
+        kept += [bytes(memoryview(line)) for line in lines]  # all copied before any is kept
 
     def sync(self, session_id: str) -> None:
         """See :meth:`Store.sync`; memory survives nothing, so there is nothing to wait for."""

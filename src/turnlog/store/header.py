@@ -44,9 +44,9 @@ def read_header(value: Any) -> tuple[SessionHeader, list[str]]:
         created_at=int(value["createdAt"]),
         cwd=value.get("cwd"),
         parent_session=value.get("parentSession"),
-        seed_length=value.get("seedLength"),
+        seed_length=int(value["seedLength"]) if "seedLength" in value else None,
         origin=value.get("origin"),
-        delegation_depth=value.get("delegationDepth", 0),
+        delegation_depth=int(value.get("delegationDepth", 0)),
         agent_preset=value.get("agentPreset"),
     )
     return header, _oddities(value, version)
@@ -74,7 +74,7 @@ def _require(value: dict[str, Any], version: int) -> None:
         raise HeaderRefused("the header has no session id.")
     for name in ("createdAt", "delegationDepth", "seedLength"):
         count: Any = value.get(name, 0 if name != "createdAt" else None)
-        if type(count) not in (int, float) or count != int(count) or not 0 <= count <= MAX_SAFE:
+        if type(count) not in (int, float) or not 0 <= count <= MAX_SAFE or count != int(count):
             raise HeaderRefused(f"the header's {name} is {count!r}, not an integer from 0 to 2**53 - 1.")
     for name in ("cwd", "parentSession", "agentPreset"):
         if name in value and not isinstance(value[name], str):

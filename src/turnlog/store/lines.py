@@ -29,8 +29,8 @@ class Fault(NamedTuple):
     code: str
     text: str
     remedy: str | None = None
-    event: AnyEvent | None = None
-    """The event all the same, where enough of it is readable to show it."""
+    event: AnyEvent | PackedRun | Unknown | None = None
+    """The event (or row) all the same, where enough of it is readable to show it."""
 
 
 class Unknown(NamedTuple):
@@ -91,7 +91,7 @@ class LineReader:
             "nul-bytes",
             f"{run} NUL bytes at byte {start} of the line.",
             "A power cut left a hole in the file. turnlog verify --forensic shows what is around it.",
-            inside if isinstance(inside, SessionEvent) else None,
+            None if isinstance(inside, Fault) else inside,
         )
 
     def _run(self, line: bytes, value: dict[str, Any]) -> PackedRun | Fault:

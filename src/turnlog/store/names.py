@@ -32,9 +32,9 @@ def encode_session(session_id: str) -> str:
 
 
 def decode_session(name: str) -> str:
-    """The session id of a directory name."""
+    """The session id of a directory name; halves of broken pairs stay what they are."""
     units = _UNIT.sub(lambda found: chr(int(found[1], 16)), name)
-    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def encode_project(cwd: str | None) -> str:

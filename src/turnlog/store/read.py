@@ -35,7 +35,7 @@ from .names import decode_session, encode_project, parse_file
 from .source import Block, Source, Torn
 
 _BOM: Final = b"\xef\xbb\xbf"
-_TORN_FAULTS: Final = frozenset({"not-json", "not-utf8", "nul-bytes"})
+TORN_FAULTS: Final = frozenset({"not-json", "not-utf8", "nul-bytes"})
 """What an unfinished last line can look like. A complete record that breaks a rule is never one of them."""
 
 
@@ -89,9 +89,12 @@ class _Reader:
         self._vocabulary = vocabulary
         self._forensic = forensic
         self._noted: set[str] = set()
+        self._pending_notes: dict[str, str] = {}
+        """What was noticed before the format was known."""
         self._branch: Branch | None = None
         self._seen_findings = 0
         self._recovered = 0
+        self._seeded = False
         self._log: ReadLog
 
     def read(self) -> ReadLog:
@@ -99,6 +102,7 @@ class _Reader:
         first = next(blocks, None)
         self._container_findings(first is not None)
         block = self._begin(first)
+        self._container_findings(True)
         self._block(block)
         for block in blocks:
             self._container_findings(True)
@@ -115,12 +119,16 @@ class _Reader:
         text, line, offset = block.text, block.line, block.offset
         if text.startswith(_BOM):
             text, offset = text[3:], offset + 3
-            self._pending_note = ("bom", "the file begins with a byte order mark, which was skipped.")
+            self._pending_notes["bom"] = "the file begins with a byte order mark, which was skipped."
         self._refuse_foreign_text(text)
         while text[:1] in (b"\r", b"\n") and b"\n" in text:
             cut = text.index(b"\n") + 1
             text, line, offset = text[cut:], line + 1, offset + cut
-        cut = text.find(b"\n") + 1 or len(text)
+            self._pending_notes["blank-line"] = "blank lines are skipped."
+        cut = text.find(b"\n") + 1
+        if not cut:
+            cut = len(text)
+            self._pending_notes["no-final-newline"] = "the header has no newline, and nothing follows it."
         starts = [start for start, _number, _at in block.frames if 0 < start - offset < cut]
         if starts and text[starts[0] - offset - 1 : starts[0] - offset] == b"}":
             cut = starts[0] - offset  # a header frame without its newline, noted as such by the container
@@ -146,6 +154,7 @@ class _Reader:
                 )
             ) from None
         self._open(FORMATS[header.version], header)
+        self._seeded = value.get("isSeeded") is True
         for text_of in odd:
             self._note(
                 "header", f"{text_of}; dsh refuses such a header.", "fault", Place(path=self._source.name, line=line)
@@ -154,8 +163,6 @@ class _Reader:
         rest = text[cut:]
         return Block(rest, line + text.count(b"\n", 0, cut), offset + cut, block.frames, rest.count(b"\n"))
 
-    _pending_note: tuple[str, str] | None = None
-
     def _open(self, format: Format, header: SessionHeader) -> None:
         codec = format.codec(format.kinds(self._vocabulary), header.id)
         kind = event_class(codec, replace=format.replace)
@@ -163,8 +170,8 @@ class _Reader:
         self._bulk = Bulk(format, kind)
         self._lines = LineReader(format, kind)
         self._log = ReadLog(format, header, Rows(kind), Surface(), compressed=self._source.compressed)
-        if self._pending_note is not None:
-            self._note(*self._pending_note, "note", Place(path=self._source.name, line=1))
+        for code, text in self._pending_notes.items():
+            self._note(code, text, "note", Place(path=self._source.name, line=1))
 
     def _sample_id(self) -> str:
         return self._source.path.stem if self._source.path is not None else "sample"
@@ -316,7 +323,12 @@ class _Reader:
     def _line_fault(
         self, fault: Fault, place: Place, text: bytes, unterminated: bool, rest: list[tuple[int, int, bytes]]
     ) -> None:
-        if unterminated and fault.code in _TORN_FAULTS:
+        whole = fault.event is not None
+        if unterminated and fault.code == "nul-bytes" and fault.event is not None and not text.startswith(b"\0"):
+            self._take(fault.event, place)  # a whole record, and a hole where its newline should be
+            place = Place(path=place.path, offset=(place.offset or 0) + len(text.rstrip(b"\0")))
+            text, whole = text[len(text.rstrip(b"\0")) :], False
+        if unterminated and fault.code in TORN_FAULTS and not whole:
             start = place.offset or 0
             nul = not text.strip(b"\0")
             reason = f"the last {len(text)} bytes are " + ("NUL" if nul else "a record that was not finished")
@@ -329,7 +341,7 @@ class _Reader:
             return
         told = fault.text
         if fault.code == "nul-bytes":
-            told += f" {self._around(rest, self._log.rows.length + (fault.event is not None))}"
+            told += f" {self._around(rest, self._log.rows.length + _count(fault.event))}"
         self._refuse(self._finding(fault.code, "refused", told, place, remedy=fault.remedy))
         if fault.event is not None:
             self._take(fault.event, place)
@@ -482,15 +494,28 @@ class _Reader:
         self._log.header = SessionHeader(version=SAMPLE.version, id=self._log.header.id, created_at=max(first, 0))
 
     def _derive_seed(self) -> None:
-        """Formats 2 and later mark the inherited prefix in the log, not in the header."""
+        """Formats 2 and later mark the inherited prefix in the log; the header only says whether there is one."""
         cuts = [
             row.seq
             for row in self._log.rows.rows
-            if row.type == "session/end-seed" and not isinstance(row, PackedRun) and b'"inherited":true' in row.raw
+            if row.type == "session/end-seed" and not isinstance(row, PackedRun) and _inherited(row.raw)
         ]
         if cuts:
             members = {name: getattr(self._log.header, name) for name in SessionHeader.__struct_fields__}
             self._log.header = SessionHeader(**{**members, "seed_length": cuts[-1]})
+        if self._seeded != bool(cuts):
+            said = (
+                "the header says that events are inherited, but no marker says where they end"
+                if self._seeded
+                else "a marker ends inherited events, but the header says that there are none"
+            )
+            self._note(
+                "seed",
+                f"{said}; dsh refuses such a log.",
+                "fault",
+                Place(path=self._source.name, line=1),
+                seq=cuts[-1] if cuts else None,
+            )
 
     # -- findings -----------------------------------------------------------------------------------------------
 
@@ -542,6 +567,18 @@ class _Reader:
 
     def _place(self, block: Block, line: int, offset: int) -> Place:
         return block.place(self._source.name, line, offset)
+
+
+def _count(found: AnyEvent | PackedRun | Unknown | None) -> int:
+    """How many events a line holds."""
+    return 0 if found is None else len(found.unpack().members()) if isinstance(found, PackedRun) else 1
+
+
+def _inherited(raw: bytes) -> bool:
+    if b"inherited" not in raw:
+        return False
+    data = parse(raw)
+    return isinstance(data, dict) and data.get("inherited") is True
 
 
 def _check_ranges(event: AnyEvent) -> None:

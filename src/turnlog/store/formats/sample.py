@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from turnlog.events import Codec, Message, Payload, message_of
+from turnlog.events import Codec, Message, Payload, UndecodablePayload, message_of
 from turnlog.events.lenient import Mismatch, parse
 from turnlog.events.lossless import dump
 
@@ -25,7 +25,7 @@ class SampleCodec(Codec):
 
     def learn(self, calls: Iterable[tuple[int, bytes]], cited: Iterable[tuple[int, tuple[int, ...]]]) -> None:
         """Take in the log's ``tool/call`` data by seq, and what its results cite."""
-        known = {seq: parse(raw) for seq, raw in calls}
+        known = {seq: call for seq, call in ((seq, _call(raw)) for seq, raw in calls) if call is not None}
         self._arguments = {call["callId"]: call["arguments"] for call in known.values()}
         self._call_of = {
             seq: known[source]["callId"] for seq, sources in cited for source in sources if source in known
@@ -37,11 +37,13 @@ class SampleCodec(Codec):
 
     def message(self, type: str, raw: Any, seq: int) -> Message | None:
         """See :meth:`Codec.message`."""
-        return message_of(self.payload(type, raw, seq))
+        payload = self.payload(type, raw, seq)
+        return super().message(type, raw, seq) if isinstance(payload, UndecodablePayload) else message_of(payload)
 
     def message_json(self, type: str, raw: Any, seq: int) -> bytes:
         """See :meth:`Codec.message_json`."""
-        return dump(self.message(type, raw, seq))
+        message = message_of(self.payload(type, raw, seq))
+        return super().message_json(type, raw, seq) if message is None else dump(message)
 
     def build(self, type: str, value: Any, seq: int) -> Payload:
         """The canonical payload of the sample's shape."""
@@ -81,6 +83,15 @@ class SampleCodec(Codec):
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         block = {"type": "tool-result", "toolCallId": call_id, "content": blocks, "isError": message["isError"]}
         return {"role": "user", "content": [block], "source": {"kind": "tool", "callId": call_id}, "id": self._id(seq)}
+
+
+def _call(raw: bytes) -> dict[str, Any] | None:
+    """A call's data, or None where it is damaged."""
+    try:
+        call = parse(raw)
+        return call if isinstance(call["callId"], str) and isinstance(call["arguments"], str) else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _chunk(chunk: dict[str, Any]) -> dict[str, Any]:

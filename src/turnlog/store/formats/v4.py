@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw
 
 from turnlog.events import Codec, Message, Payload
 from turnlog.events.lossless import dump
 
 
-class _Result(Struct, frozen=True, gc=False, rename="camel"):
-    id: str
-    tool_call_id: str
-    content: Raw
-    source: Raw
-    is_error: Raw = Raw(b"")
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
-
-class _OfResult(Struct, frozen=True, gc=False):
-    message: _Result
-
-
-_result = msgspec.json.Decoder(_OfResult).decode
+_LIFTED: Final = frozenset({"role", "toolCallId", "content", "isError"})
+"""Members of a result's message that become the wrapper and its block; all others stay members of the message."""
 
 
 class Format4Codec(Codec):
@@ -47,12 +38,15 @@ class Format4Codec(Codec):
 def _lifted(raw: Any) -> Any:
     """The same data with format 0's message, or *raw* as it is when it does not have format 4's shape."""
     try:
-        result = _result(raw).message
-        rest = msgspec.json.decode(raw, type=dict[str, Raw])
-    except (msgspec.MsgspecError, UnicodeError):
+        data = _members(raw)
+        stored = _members(data["message"])
+        if bytes(stored["role"]) != b'"tool"':
+            return raw
+        block: dict[str, Any] = {"type": "tool-result", "toolCallId": stored["toolCallId"], "content": stored["content"]}
+    except (msgspec.MsgspecError, UnicodeError, KeyError):
         return raw
-    block: dict[str, Any] = {"type": "tool-result", "toolCallId": result.tool_call_id, "content": result.content}
-    if bytes(result.is_error):
-        block["isError"] = result.is_error
-    message = {"source": result.source, "content": [block], "role": "user", "id": result.id}
-    return dump({**rest, "message": message})
+    if "isError" in stored:
+        block["isError"] = stored["isError"]
+    kept = {name: value for name, value in stored.items() if name not in _LIFTED}
+    message = {"source": kept.pop("source", UNSET), "content": [block], "role": "user", **kept}
+    return dump({**data, "message": {name: value for name, value in message.items() if value is not UNSET}})

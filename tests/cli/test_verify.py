@@ -1,0 +1,58 @@
+"""``verify``: the verdict, every finding, and an exit code for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Ran
+from tests.views.logs import CASES, SAMPLE, TOOLS, root
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "code"),
+    [
+        ("BC-041/session.jsonl", "ok", 0),
+        ("BC-070/dup-seq-key.jsonl", "faults", 1),
+        ("BC-049/torn-last-frame.jsonl.zstd", "torn", 4),
+        ("BC-049/bad-checksum-middle.jsonl.zstd", "refused", 3),
+        ("BC-050/utf16.jsonl", "refused", 3),
+    ],
+)
+def test_the_exit_code_is_the_verdict(run: Callable[..., Ran], name: str, verdict: str, code: int) -> None:
+    shown = run("verify", CASES / name)
+    assert shown.code == code
+    assert shown.out.startswith(f"{verdict}: ")
+    document = run("verify", CASES / name, "--json")
+    assert (document.code, document.json["verdict"], document.json["schemaVersion"]) == (code, verdict, 1)
+    assert all(one["code"] and one["severity"] and one["text"] for one in document.json["findings"])
+
+
+def test_a_sound_log_is_one_line(run: Callable[..., Ran]) -> None:
+    assert run("verify", SAMPLE) == Ran(0, "ok: session sample, sample, 10 events\n", "")
+    assert run("verify", TOOLS[4], "--root", root(4)).code == 0
+
+
+def test_forensic_says_what_is_readable_of_a_refused_log(run: Callable[..., Ran]) -> None:
+    damaged = CASES / "BC-049" / "bad-checksum-middle.jsonl.zstd"
+    assert "--forensic says what is readable" in run("verify", damaged).err
+    shown = run("verify", damaged, "--forensic")
+    assert shown.code == 4
+    assert "  readable: " in shown.out
+
+
+def test_forensic_shows_the_branch_of_a_second_writer(run: Callable[..., Ran]) -> None:
+    path = CASES / "BC-004" / "end-seed-collision.jsonl"
+    shown = run("verify", path, "--forensic")
+    assert "branch: " in shown.out
+    assert run("verify", path, "--forensic", "--json").json["branches"]
+
+
+def test_an_unreadable_log_has_no_forensic_view(run: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b"")
+    shown = run("verify", path, "--forensic")
+    assert shown.code == 3
+    assert "nothing of it is readable" in shown.err
