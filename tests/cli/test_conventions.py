@@ -107,7 +107,9 @@ def test_a_newer_format_is_named_as_such(run: Callable[..., Ran]) -> None:
 
 
 def test_version_is_printed_without_loading_the_commands() -> None:
-    code = "import sys; from turnlog.cli import main; main(['--version']); print(sorted({'typer', 'msgspec'} & set(sys.modules)))"
+    code = (
+        "import sys; from turnlog.cli import main; main(['-V']); print(sorted({'typer', 'msgspec'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"turnlog \d+\.\d+\.\d+\n\[\]\n", done.stdout)
 

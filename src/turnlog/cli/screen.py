@@ -82,19 +82,23 @@ class Screen:
         self.json_lines((dump_json(value),))
 
     def json_lines(self, lines: Iterable[bytes]) -> None:
-        """Print JSON documents, one per line, byte for byte (on terminals: with hidden characters escaped)."""
+        """Print JSON documents, one per line, byte for byte.
+
+        On terminals hidden characters are escaped. Bytes that are no UTF-8 (in damaged logs) become U+FFFD: JSON
+        readers would refuse all of it.
+        """
         if self.terminal:
             for line in lines:
-                self._write(visible_json(line.decode()) + "\n")
+                self._write(visible_json(line.decode(errors="replace")) + "\n")
             return
         buffer = getattr(self._out, "buffer", None)
         if buffer is None:
             for line in lines:
-                self._write(line.decode() + "\n")
+                self._write(line.decode(errors="replace") + "\n")
             return
         self.flush()
         for line in lines:
-            self._guard(buffer.write, line + b"\n")
+            self._guard(buffer.write, _utf8(line) + b"\n")
 
     def flush(self) -> None:
         """Hand over what is buffered."""
@@ -190,6 +194,16 @@ def dump_json(value: object) -> bytes:
         return encoder.encode(value)
     except UnicodeEncodeError:
         return encoder.encode(_escaped(value))
+
+
+def _utf8(line: bytes) -> bytes:
+    if line.isascii():
+        return line
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return line.decode(errors="replace").encode()
+    return line
 
 
 def _escaped(value: Any) -> Any:

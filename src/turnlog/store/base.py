@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Protocol
 
 from turnlog.events import Vocabulary
+from turnlog.events.lenient import parse
 from turnlog.log import SessionHeader
 
 from .discover import list_sessions
-from .errors import AppendConflict, SessionAmbiguous, SessionNotFound
+from .errors import AppendConflict, LogCorrupt, SessionAmbiguous, SessionNotFound
 from .header import header_line
 from .load import StoredSession, load
 from .source import Source
@@ -114,7 +115,10 @@ class FileStore:
         return (entry.header for entry in list_sessions([self.root]) if entry.header is not None)
 
     def read(self, session_id: str) -> Iterator[bytes]:
-        """See :meth:`ReadableStore.read`; decompressed, as stored."""
+        """See :meth:`ReadableStore.read`; decompressed, as stored, without an unfinished last line.
+
+        Raises :class:`LogCorrupt` at a frame that does not verify.
+        """
         found = [entry for entry in list_sessions([self.root]) if entry.id == session_id]
         if not found:
             raise SessionNotFound(
@@ -125,9 +129,29 @@ class FileStore:
                 f"session {session_id!r} exists twice under {self.root}: "
                 f"{' and '.join(str(entry.path) for entry in found)}; name the file you mean"
             )
-        for block in Source(found[0].path).blocks():
-            for _number, _offset, line in block.numbered():
-                yield line
+        source = Source(found[0].path)
+        for block in source.blocks():
+            _refuse_damage(source)
+            unfinished = not block.text.endswith(b"\n")
+            lines = [line for _number, _offset, line in block.numbered()]
+            if unfinished and not _is_json(lines[-1]):
+                lines.pop()
+            yield from lines
+        _refuse_damage(source)
+
+
+def _refuse_damage(source: Source) -> None:
+    for finding in source.findings:
+        if finding.severity == "refused":
+            raise LogCorrupt(finding)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        parse(line)
+    except ValueError:
+        return False
+    return True
 
 
 def open_stored(

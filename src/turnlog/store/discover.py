@@ -17,7 +17,7 @@ from turnlog.events.lenient import parse
 from turnlog.log import SessionHeader
 
 from .errors import SessionAmbiguous, SessionNotFound
-from .frames import MAGIC
+from .frames import MAGIC, SKIPPABLE
 from .header import HeaderRefused, read_header
 from .load import locate
 from .names import LogFile, decode_session, encode_project, log_files, session_directories
@@ -70,7 +70,7 @@ def find_session(text: str, roots: Sequence[Path]) -> Path:
     Raises :class:`SessionNotFound` or :class:`SessionAmbiguous`, which lists what matches.
     """
     path = Path(text)
-    if path.exists():
+    if _exists(path):
         return locate(path)
     entries = list_sessions(roots)
     exact = [entry for entry in entries if entry.id == text]
@@ -90,9 +90,16 @@ def find_session(text: str, roots: Sequence[Path]) -> Path:
 def latest(roots: Sequence[Path]) -> Path:
     """The log file of the newest readable session. Raises :class:`SessionNotFound` when there is none."""
     for entry in list_sessions(roots):
-        if entry.header is not None:
+        if entry.header is not None and entry.header.version == entry.version:
             return entry.path
     raise SessionNotFound(f"no readable session under {', '.join(map(str, roots)) or 'any root'}")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # too long for a name, or behind a directory that may not be looked into
+        return False
 
 
 def _entries(root: Path) -> Iterable[SessionEntry]:
@@ -139,23 +146,48 @@ def _read_first(file: LogFile) -> tuple[SessionHeader | None, str | None]:
 def first_line(stream: BinaryIO) -> bytes:
     """The first line of a log, plain or compressed, without reading on. Raises ``ValueError`` when there is none."""
     stream.seek(0)
-    data = stream.read(len(MAGIC))
-    if not data:
+    start = stream.read(len(MAGIC))
+    if not start:
         raise ValueError("the file is empty")
-    if data != MAGIC:
-        stream.seek(0)
-        return stream.readline(_FIRST_LINE).removeprefix(b"\xef\xbb\xbf")
+    stream.seek(0)
+    if start == MAGIC or start[1:] == SKIPPABLE:
+        return _first_line_of_frames(stream)
+    line = stream.readline(_FIRST_LINE).removeprefix(b"\xef\xbb\xbf")
+    while line in (b"\n", b"\r\n"):
+        line = stream.readline(_FIRST_LINE)
+    return line
+
+
+def _first_line_of_frames(stream: BinaryIO) -> bytes:
     decompressor = zstandard.ZstdDecompressor().decompressobj()
-    text = b""
-    while b"\n" not in text and data and not decompressor.eof and len(text) < _FIRST_LINE:
+    text = data = b""
+    whole = 0
+    while len(text) < _FIRST_LINE:
+        if decompressor.eof:
+            whole, data = len(text), decompressor.unused_data
+            decompressor = zstandard.ZstdDecompressor().decompressobj()
+        data = data or stream.read(4096)
+        if not data:
+            break
         try:
             text += decompressor.decompress(data)
         except zstandard.ZstdError:
             raise ValueError("its first frame does not verify") from None
-        data = stream.read(4096)
-    if not text:
+        data = b""
+        line, newline, _rest = text.lstrip(b"\r\n").partition(b"\n")
+        if newline or (decompressor.eof and _is_object(line)):
+            return line
+    if not text[:whole]:
         raise ValueError("its first frame was never finished, so there is no header")
-    return text.partition(b"\n")[0]
+    return text
+
+
+def _is_object(line: bytes) -> bool:
+    """Whether a frame that ends without a newline holds the whole header."""
+    try:
+        return isinstance(parse(line), dict)
+    except ValueError:
+        return False
 
 
 def _identity_problem(directory: Path, files: list[LogFile], header: SessionHeader, named: str) -> str | None:

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 import zstandard
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
+SKIPPABLE: Final = b"\x2a\x4d\x18"
+"""The magic number of a skippable frame, after its first byte (0x50 to 0x5f)."""
 MAX_BLOCK: Final = 128 * 1024
 """Most bytes one block can decompress to (RFC 8878 §3.1.1.2)."""
 
@@ -101,7 +103,7 @@ def frame_at(data: bytes | memoryview, start: int) -> Frame | str:
 def _skippable(data: bytes | memoryview, start: int, magic: bytes) -> Frame | str:
     if len(magic) < 4 and MAGIC.startswith(magic):
         return "torn"
-    if len(magic) < 4 or magic[1:] != b"\x2a\x4d\x18" or magic[0] & 0xF0 != 0x50:
+    if len(magic) < 4 or magic[1:] != SKIPPABLE or magic[0] & 0xF0 != 0x50:
         return "foreign"
     if start + 8 > len(data):
         return "torn"
@@ -148,19 +150,19 @@ def later_frame(data: bytes | memoryview, start: int) -> int | None:
     """The first place after *start* where a whole frame verifies, or None.
 
     Tells damage from a torn tail: nothing follows a torn tail. A magic number alone proves nothing, so the frame must
-    decompress with its checksum.
+    decompress: with its checksum, or into what looks like records.
     """
     body = bytes(data)
     decompressor = Decompressor()
     at = body.find(MAGIC, start + 1)
     while at >= 0:
         frame = frame_at(body, at)
-        if isinstance(frame, Frame) and frame.checksum:
+        if isinstance(frame, Frame) and not frame.skippable:
             try:
-                decompressor.whole(body, frame)
+                content = decompressor.whole(body, frame)
             except ValueError:
-                pass
-            else:
+                content = b""
+            if content and (frame.checksum or content.lstrip().startswith(b"{")):
                 return at
         at = body.find(MAGIC, at + 1)
     return None

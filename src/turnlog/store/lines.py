@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw
 
 from turnlog.events.lenient import member_text, parse
 from turnlog.events.lossless import MAX_SAFE
-from turnlog.log.event import AnyEvent, SessionEvent, event_class, event_decoder
+from turnlog.log.event import AnyEvent, event_class, event_decoder
 from turnlog.log.rows import RUN_TYPES, PackedRun
 
 from .formats import Format

@@ -35,7 +35,7 @@ from .names import decode_session, encode_project, parse_file
 from .source import Block, Source, Torn
 
 _BOM: Final = b"\xef\xbb\xbf"
-TORN_FAULTS: Final = frozenset({"not-json", "not-utf8", "nul-bytes"})
+_TORN_FAULTS: Final = frozenset({"not-json", "not-utf8", "nul-bytes"})
 """What an unfinished last line can look like. A complete record that breaks a rule is never one of them."""
 
 
@@ -323,21 +323,12 @@ class _Reader:
     def _line_fault(
         self, fault: Fault, place: Place, text: bytes, unterminated: bool, rest: list[tuple[int, int, bytes]]
     ) -> None:
-        whole = fault.event is not None
-        if unterminated and fault.code == "nul-bytes" and fault.event is not None and not text.startswith(b"\0"):
-            self._take(fault.event, place)  # a whole record, and a hole where its newline should be
-            place = Place(path=place.path, offset=(place.offset or 0) + len(text.rstrip(b"\0")))
-            text, whole = text[len(text.rstrip(b"\0")) :], False
-        if unterminated and fault.code in TORN_FAULTS and not whole:
-            start = place.offset or 0
-            nul = not text.strip(b"\0")
-            reason = f"the last {len(text)} bytes are " + ("NUL" if nul else "a record that was not finished")
-            if self._source.torn is None and not self._source.compressed:
-                self._source.torn = Torn(start, self._source.size - start, reason)
-            elif self._source.torn is None:
-                self._source.torn = Torn(
-                    start, len(text), f"the last frame ends with {len(text)} bytes of a record that was not finished"
-                )
+        if unterminated and is_torn(fault, text):
+            self._tear(place, text, 0)
+            return
+        if unterminated and fault.code == "nul-bytes" and fault.event is not None and text[0]:
+            self._take(fault.event, place)  # a whole record, and a hole after it
+            self._tear(place, text, len(text.rstrip(b"\0")))
             return
         told = fault.text
         if fault.code == "nul-bytes":
@@ -345,6 +336,20 @@ class _Reader:
         self._refuse(self._finding(fault.code, "refused", told, place, remedy=fault.remedy))
         if fault.event is not None:
             self._take(fault.event, place)
+
+    def _tear(self, place: Place, text: bytes, whole: int) -> None:
+        """The last line is unfinished after its first *whole* bytes."""
+        size = len(text) - whole
+        reason = f"the last {size} bytes are " + (
+            "a record that was not finished" if text.strip(b"\0")[whole:] else "NUL"
+        )
+        if self._source.torn is None and not self._source.compressed:
+            start = (place.offset or 0) + whole
+            self._source.torn = Torn(start, self._source.size - start, reason)
+        elif self._source.torn is None:
+            self._source.torn = Torn(
+                place.offset or 0, size, f"the last frame ends with {size} bytes of a record that was not finished"
+            )
 
     def _around(self, rest: list[tuple[int, int, bytes]], expected: int) -> str:
         """Whether events are missing at a hole in the file."""
@@ -567,6 +572,11 @@ class _Reader:
 
     def _place(self, block: Block, line: int, offset: int) -> Place:
         return block.place(self._source.name, line, offset)
+
+
+def is_torn(fault: Fault, line: bytes) -> bool:
+    """Whether a last line with a fault is a record that its writer did not finish."""
+    return not line.endswith(b"\n") and fault.code in _TORN_FAULTS and fault.event is None
 
 
 def _count(found: AnyEvent | PackedRun | Unknown | None) -> int:

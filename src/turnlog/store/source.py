@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from .finding import Finding, Place, Severity
-from .frames import MAGIC, Decompressor, Frame, Walk, later_frame, walk_frames
+from .frames import MAGIC, SKIPPABLE, Decompressor, Frame, Walk, later_frame, walk_frames
 
 BLOCK: Final = 512 << 10
 """Bytes of text per block: small enough to stay in the processor's cache while it is split and decoded."""
@@ -85,14 +85,14 @@ class Source:
         """The text, block by block; only once."""
         if isinstance(self._data, bytes):
             self.size = len(self._data)
-            self.compressed = self._data[:4] == MAGIC or self._data[1:4] == b"\x2a\x4d\x18"
+            self.compressed = self._data[:4] == MAGIC or self._data[1:4] == SKIPPABLE
             yield from self._frames(self._data) if self.compressed else self._slices(io.BytesIO(self._data))
             return
         with self._data.open("rb") as file:
             self.size = os.fstat(file.fileno()).st_size
             start = file.read(4)
             file.seek(0)
-            self.compressed = start == MAGIC or start[1:] == b"\x2a\x4d\x18"
+            self.compressed = start == MAGIC or start[1:] == SKIPPABLE
             yield from self._frames(file.read()) if self.compressed else self._slices(file)
 
     def _slices(self, file: BinaryIO) -> Iterator[Block]:

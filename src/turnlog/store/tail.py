@@ -1,8 +1,8 @@
 """Opening a log at its tail: the header and the last events, without reading what lies between.
 
 Plain logs are read backwards in whole lines. Of a compressed log the last frames are read: a place that looks like
-the beginning of a frame only counts when the frames from there on lead exactly to the end, verify their checksums
-and hold whole records; where none does, the log is read from the front.
+the beginning of a frame only counts when the frames from there on lead to the end and verify their checksums. Where
+anything is not as it should be, the log is read from the front, which says what it is.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from turnlog.log.event import AnyEvent, event_class
 from turnlog.log.rows import PackedRun, Rows
 
 from .discover import first_line
-from .errors import LogCorrupt
-from .finding import Finding, Place
 from .formats import FORMATS
-from .frames import MAGIC, Decompressor, Frame, walk_frames
+from .frames import MAGIC, Decompressor, Walk, later_frame, walk_frames
 from .header import HeaderRefused, read_header
 from .lines import Fault, LineReader, Unknown
 from .load import load, locate
+from .read import is_torn
 from .source import split_lines
 
 _WINDOW: Final = 64 << 10
@@ -47,24 +46,26 @@ class Tail:
 def open_tail(path: str | Path, count: int = 100, *, vocabulary: Vocabulary = Vocabulary.core) -> Tail:
     """The last *count* events of a stored log, at a cost that does not depend on its length.
 
-    An unfinished record at the end is left out, as everywhere. Raises :class:`LogCorrupt` when the tail itself is
+    An unfinished record at the end is left out, as everywhere. Raises what ``load`` raises when the tail itself is
     damaged; the part before it is not looked at (``load`` and ``verify`` do that).
     """
-    file_path = locate(Path(path))
+    file_path, count = locate(Path(path)), max(count, 0)
     with file_path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         try:
             header, _odd = read_header(parse(first_line(file)))
         except (HeaderRefused, ValueError):
             return _whole(file_path, count, vocabulary)
-        reader = _TailReader(file_path, header, vocabulary)
+        reader = _TailReader(header, vocabulary)
         window = _WINDOW
         while window < size:
             lines = _last_lines(file, size, window)
-            if lines is not None:
-                rows = reader.rows(lines)
-                if rows.length - rows.base >= count:
-                    return Tail(header, Events(rows, rows.length - count, rows.length), False)
+            rows = reader.rows(lines) if lines is not None else None
+            if lines is not None and rows is None:
+                break
+            if rows is not None and rows.rows and rows.length - rows.base >= count:
+                start = rows.length - count
+                return Tail(header, Events(rows, start, rows.length), start == 0)
             window *= 2
     return _whole(file_path, count, vocabulary)
 
@@ -92,64 +93,63 @@ def _last_frames(data: bytes) -> list[bytes] | None:
     at = data.find(MAGIC)
     while at >= 0:
         walk = walk_frames(data, at)
-        if walk.frames and walk.stop in ("end", "torn"):
-            text = _verified(data, walk.frames)
+        if walk.frames and walk.stop != "damaged":
+            text = _verified(data, walk)
             if text is not None:
                 return split_lines(text)
         at = data.find(MAGIC, at + 1)
     return None
 
 
-def _verified(data: bytes, frames: list[Frame]) -> bytes | None:
+def _verified(data: bytes, walk: Walk) -> bytes | None:
+    """The text of the frames and of what can be won from a torn one, or None when it does not prove itself."""
     decompressor = Decompressor()
+    kept = [frame for frame in walk.frames if not frame.skippable]
+    if not all(frame.checksum for frame in kept) or later_frame(data, walk.end) is not None:
+        return None
     try:
-        text = b"".join(decompressor.whole(data, frame) for frame in frames if not frame.skippable)
+        text = b"".join([decompressor.whole(data, frame) for frame in kept])
     except ValueError:
         return None
-    whole = text.startswith(b"{") and text.endswith(b"}\n") and all(frame.checksum for frame in frames)
-    return text if whole else None
+    if walk.stop == "torn":
+        won = decompressor.partial(data[walk.end :])
+        text += won[: won.rfind(b"\n") + 1]
+    return text
 
 
 class _TailReader:
     """Reads lines whose first seq is not known beforehand."""
 
-    def __init__(self, path: Path, header: SessionHeader, vocabulary: Vocabulary) -> None:
+    def __init__(self, header: SessionHeader, vocabulary: Vocabulary) -> None:
         format = FORMATS[header.version]
         codec = format.codec(format.kinds(vocabulary), header.id)
-        self._path = path
         self._kind = event_class(codec, replace=format.replace)
         self._lines = LineReader(format, self._kind)
 
-    def rows(self, lines: list[bytes]) -> Rows:
-        """The events of whole lines, checked to follow on each other."""
-        rows: Rows | None = None
+    def rows(self, lines: list[bytes]) -> Rows | None:
+        """The events of lines that follow on each other, or None when any needs a closer look.
+
+        The first line may be the end of a record that begins before them.
+        """
+        rows = Rows(self._kind)
         for number, line in enumerate(lines):
             if not line.strip():
                 continue
             found = self._lines.read(line.removesuffix(b"\n"))
             if isinstance(found, Fault):
-                if number == len(lines) - 1 and not line.endswith(b"\n"):
+                if number == 0:
+                    continue
+                if number == len(lines) - 1 and is_torn(found, line):
                     break
-                raise self._corrupt(found.text)
+                return None
             event: AnyEvent | PackedRun = found.event if isinstance(found, Unknown) else found
             seq = event.seq0 if isinstance(event, PackedRun) else event.seq
-            if rows is None:
+            if not rows.rows:
                 rows = Rows(self._kind, seq)
             if seq != rows.length:
-                raise self._corrupt(f"expected seq {rows.length}, got {seq} ({event.type}).")
+                return None
             if isinstance(event, PackedRun):
                 rows.add_run(event, len(event.unpack().members()))
             else:
                 rows.add(event)
-        return rows if rows is not None else Rows(self._kind)
-
-    def _corrupt(self, text: str) -> LogCorrupt:
-        return LogCorrupt(
-            Finding(
-                code="tail",
-                severity="refused",
-                text=f"the end of the log is damaged: {text}",
-                place=Place(path=str(self._path)),
-                remedy="turnlog verify shows all of it.",
-            )
-        )
+        return rows

@@ -223,6 +223,8 @@ def _log_rules(log: ReadLog, name: str | None) -> Iterator[Finding]:
             fault = grammar.position_fault(data.turn, data.step)
             if fault is not None:
                 yield found("grammar", row.seq0, f"{row.type} @{row.seq0}: {fault}.")
+            if row.type == "tool-call-chunks" and not data.id:
+                yield found("shape", row.seq0, f"{row.type} @{row.seq0}: $.data.id: a call id may not be empty.")
             continue
         payload = row.codec.payload(row.type, row._raw, row.seq)
         kind = type(payload)
@@ -270,7 +272,8 @@ def _history_rules(session: StoredSession, name: str | None) -> Iterator[Finding
                 place=place,
                 seq=event.seq,
                 text=(
-                    f"message id {message.id!r} @{event.seq} is also that of @{known[message.id]}; address messages by seq."
+                    f"message id {message.id!r} @{event.seq} is also that of @{known[message.id]}; address messages by "
+                    "seq."
                 ),
             )
         known.setdefault(message.id, event.seq)

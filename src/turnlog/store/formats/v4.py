@@ -10,7 +10,6 @@ from msgspec import UNSET, Raw
 from turnlog.events import Codec, Message, Payload
 from turnlog.events.lossless import dump
 
-
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 _LIFTED: Final = frozenset({"role", "toolCallId", "content", "isError"})
@@ -42,7 +41,11 @@ def _lifted(raw: Any) -> Any:
         stored = _members(data["message"])
         if bytes(stored["role"]) != b'"tool"':
             return raw
-        block: dict[str, Any] = {"type": "tool-result", "toolCallId": stored["toolCallId"], "content": stored["content"]}
+        block: dict[str, Any] = {
+            "type": "tool-result",
+            "toolCallId": stored["toolCallId"],
+            "content": stored["content"],
+        }
     except (msgspec.MsgspecError, UnicodeError, KeyError):
         return raw
     if "isError" in stored:
