@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from turnlog.events.lenient import parse
-from turnlog.events.lossless import plain
-from turnlog.log import AnyEvent, Session
+from turnlog.log import Session
 from turnlog.views import resolve
 
 from .. import describe
@@ -31,20 +30,12 @@ def messages(
         screen.json(document(**members, **({"synthetic": synthetic} if synthetic else {})))
     else:
         for place, event in enumerate(found):
-            assert event.message is not None
-            role = Styled(f"[{event.message.role}]", "bold")
+            message = parse(event.message_json)  # not event.message: unknown members are shown as well
             mark = describe.SYNTHETIC if place in synthetic else ""
-            screen.line("  ", role, f" {_content(event)}", Styled(mark, "yellow"))
+            role = Styled(f"[{message.get('role')}]", "bold")
+            screen.line("  ", role, f" {message.get('content')}", Styled(mark, "yellow"))
     if not found:
         screen.hint("no messages: nothing on the surface yet")
-
-
-def _content(event: AnyEvent) -> object:
-    """The content of its message as plain data, unknown members included."""
-    message = parse(event.message_json)
-    if isinstance(message, dict) and "content" in message:
-        return message["content"]
-    return plain(event.message)["content"]  # old shapes
 
 
 def _length(session: Session, before: str | None, after: str | None) -> int | None:
