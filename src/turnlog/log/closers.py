@@ -46,10 +46,13 @@ from turnlog.events import (
 
 from .event import AnyEvent, Replace
 
-NOT_STARTED: Final = "This call was not started: the program stopped before it ran. Nothing was changed by it; it can be asked for again."
+NOT_STARTED: Final = (
+    "This call was not started: the program stopped before it ran. "
+    "Nothing was changed by it; it can be asked for again."
+)
 OUTCOME_UNKNOWN: Final = (
-    "The program stopped while this call ran, so its outcome is unknown. It may have taken effect: check before "
-    "asking for it again."
+    "The program stopped while this call ran, so its outcome is unknown. "
+    "It may have taken effect: check before asking for it again."
 )
 
 

@@ -210,7 +210,7 @@ def line_class(kind: type[AnyEvent], runs: frozenset[str]) -> type[AnyEvent]:
     A row has ``_seq0`` and ``_time0`` where an event has ``seq`` and ``time``; what is absent is UNSET.
     """
     names = {"seq": "seq", "time": "time", "_seq0": "seq0", "_time0": "time0"}
-    annotations: dict[str, object] = {name: _Time | UnsetType for name in names}
+    annotations: dict[str, object] = dict.fromkeys(names, _Time | UnsetType)
     annotations["type"] = Literal[(*kind.codec.kinds, *sorted(runs))]
     fields = {name: field(name=wire, default=UNSET) for name, wire in names.items()}
     return _subclass(kind, annotations, kw_only=True, codec=kind.codec, **fields)

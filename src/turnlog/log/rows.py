@@ -7,7 +7,6 @@ immutable sequence of the first *n* events that shares the rows and never grows.
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -99,7 +98,7 @@ class Rows:
         self.rows: list[Row] = []
         self.length = base
         """Number of events: one more than the last seq."""
-        self._starts: array[int] | None = None
+        self._starts: list[int] | None = None
         self._cached_row = -1
         self._cached: list[AnyEvent] = []
 
@@ -113,7 +112,7 @@ class Rows:
     def skip_to(self, seq: int) -> None:
         """Leave out the seqs up to *seq*: only for damaged logs, whose lost events nobody can give back."""
         if self._starts is None:
-            self._starts = array("q", range(self.base, self.length))
+            self._starts = list(range(self.base, self.length))
         self.length = seq
 
     def extend(self, events: Sequence[Row]) -> None:
@@ -126,7 +125,7 @@ class Rows:
     def add_run(self, run: PackedRun, count: int) -> None:
         """Append a packed row of *count* events."""
         if self._starts is None:
-            self._starts = array("q", range(self.base, self.length))
+            self._starts = list(range(self.base, self.length))
         self._starts.append(self.length)
         self.rows.append(run)
         self.length += count
@@ -134,7 +133,7 @@ class Rows:
     def extend_packed(self, rows: Sequence[Row], starts: list[int], length: int) -> None:
         """Append rows of which some are packed, with the first seq of each."""
         if self._starts is None:
-            self._starts = array("q", range(self.base, self.length))
+            self._starts = list(range(self.base, self.length))
         self._starts.extend(starts)
         self.rows.extend(rows)
         self.length = length

@@ -23,6 +23,9 @@ from .source import Block
 _PIECE: Final = 32 << 10
 """Bytes of text checked for UTF-8 at once."""
 
+_PAGE: Final = 4096
+"""Seqs per page of ``PlainSources``."""
+
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -83,12 +86,10 @@ class Bulk:
         surfacing = [line for line in marked if line.type not in RUN_TYPES]
         if not all(_surfaces(line, self._surface) for line in surfacing) or len(lines) != block.newlines:
             return None
-        seqs = [line.seq for line in lines]
-        expected: list[Any] = []
-        starts: list[int] = []
-        for index in [index for index, seq in enumerate(seqs) if seq is UNSET]:
-            between = range(length, length + index - len(starts))
-            starts += between
+        starts = [line.seq for line in lines]
+        expected: list[int] = []
+        for index in [index for index, seq in enumerate(starts) if seq is UNSET]:
+            between = range(length, length + index - len(expected))
             expected += between
             length = between.stop
             run = lines[index]
@@ -96,13 +97,12 @@ class Bulk:
             if count is None:
                 return None
             lines[index] = PackedRun(run.type, run._seq0, run._time0, run._raw)
-            starts.append(length)
-            expected.append(UNSET)
+            starts[index] = run._seq0
+            expected.append(length)
             length += count
-        rest = range(length, length + len(lines) - len(starts))
+        rest = range(length, length + len(lines) - len(expected))
         expected += rest
-        starts += rest
-        return Taken(lines, starts, rest.stop, surfacing) if seqs == expected else None
+        return Taken(lines, starts, rest.stop, surfacing) if starts == expected else None
 
 
 def _surfaces(line: Any, types: frozenset[str]) -> bool:
@@ -118,28 +118,47 @@ def _row_count(run: Any, length: int) -> int | None:
     return count_members(run.type, run._seq0, run._time0, run._raw)
 
 
-def plain_sources(seq: int, stored: Any) -> bool:
-    """Whether a source list is beyond doubt: non-empty, only seqs, unique, earlier.
+class PlainSources:
+    """Tells source lists that are beyond doubt: non-empty, only seqs, unique, earlier.
 
-    Most lists are the run of an attempt's chunks; such a run is known by its text.
+    Most lists are the run of an attempt's chunks, one seq after the other. Such a run is known by its text: it is a
+    piece of the text of all seqs in order, which is kept in pages.
     """
-    if not isinstance(stored, Raw):
-        return False
-    text = bytes(stored)
-    comma = text.find(b",")
-    try:
+
+    def __init__(self) -> None:
+        self._pages: dict[int, tuple[int, bytes]] = {}
+
+    def __call__(self, seq: int, stored: Any) -> bool:
+        """Whether *stored*, the sources of the event at *seq*, needs no closer look."""
+        if not isinstance(stored, Raw):
+            return False
+        text = bytes(stored)
+        comma = text.find(b",")
+        try:
+            first = int(text[1:comma])
+        except ValueError:
+            return False
         if comma < 0:
-            return 0 <= int(text[1:-1]) < seq
-        first = int(text[1:comma])
-    except ValueError:
-        return False
-    last = first + text.count(b",")
-    if 0 <= first < last < seq and _encode(list(range(first, last + 1))) == text:
-        return True
-    if text.find(b"[", 1) > 0:  # a range, which may claim more seqs than memory holds
-        return False
-    sources = read_sources(stored) or ()
-    return bool(sources) and min(sources) >= 0 and max(sources) < seq and len(set(sources)) == len(sources)
+            return 0 <= first < seq
+        if first >= 0 and self._is_run(text, first, seq):
+            return True
+        sources = read_sources(stored) or ()
+        return bool(sources) and min(sources) >= 0 and max(sources) < seq and len(set(sources)) == len(sources)
+
+    def _is_run(self, text: bytes, first: int, seq: int) -> bool:
+        width, page = self._pages.get(first // _PAGE) or self._make(first // _PAGE)
+        if not width or first + (len(text) - 1) // width > seq:
+            return False
+        start = first % _PAGE * width
+        return page[start : start + len(text) - 2] == text[1:-1]
+
+    def _make(self, number: int) -> tuple[int, bytes]:
+        """The text of a page of seqs and how many bytes each takes; 0 where they are not of one width."""
+        first, last = number * _PAGE, number * _PAGE + _PAGE - 1
+        width = len(str(first)) + 1
+        same = len(str(last)) + 1 == width
+        self._pages[number] = (width, _encode(list(range(first, last + 1)))[1:-1]) if same else (0, b"")
+        return self._pages[number]
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -23,7 +23,7 @@ from turnlog.log.event import AnyEvent, Replace, event_class
 from turnlog.log.rows import PackedRun, Rows
 from turnlog.log.surface import Surface, check_rewrite, check_shadowed, check_sources
 
-from .bulk import Bulk, plain_sources
+from .bulk import Bulk, PlainSources
 from .collecting import no_collection
 from .errors import LogCorrupt, LogUnsupported
 from .finding import Finding, Place, Severity
@@ -93,6 +93,7 @@ class _Reader:
         """What was noticed before the format was known."""
         self._branch: Branch | None = None
         self._seen_findings = 0
+        self._plain_sources = PlainSources()
         self._recovered = 0
         self._seeded = False
         self._log: ReadLog
@@ -251,7 +252,7 @@ class _Reader:
         append = self._log.surface.append
         for event in events:
             sources = event._sources
-            if event.surface_op == "append" and (sources is UNSET or plain_sources(event.seq, sources)):
+            if event.surface_op == "append" and (sources is UNSET or self._plain_sources(event.seq, sources)):
                 append(event.seq)
                 continue
             fault = self._place_one(event)
