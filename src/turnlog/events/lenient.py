@@ -90,7 +90,7 @@ def _build(info: inspect.Type, value: Any, path: str) -> Any:
         case inspect.LiteralType(values=values):
             return value if value in values else _mismatch(path, f"one of {', '.join(map(str, values))}", value)
         case _:
-            _mismatch(path, "another type", value)
+            return _mismatch(path, "another type", value)
 
 
 def _build_struct(info: inspect.StructType, value: Any, path: str) -> Any:
@@ -119,7 +119,7 @@ def _build_union(types: tuple[inspect.Type, ...], value: Any, path: str) -> Any:
             continue  # the last one says what does not fit
     if others:
         return _build(others[-1], value, path)
-    _mismatch(path, "an object", value)
+    return _mismatch(path, "an object", value)
 
 
 def _build_tagged(structs: list[inspect.StructType], value: Mapping[str, Any], path: str) -> Any:

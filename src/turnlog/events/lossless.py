@@ -53,7 +53,7 @@ class AnyInstance(type):
 
 
 if TYPE_CHECKING:
-    Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+    Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 else:
 
     class Json(metaclass=AnyInstance):
