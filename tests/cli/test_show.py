@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -118,3 +119,18 @@ def test_an_unknown_event_is_shown_by_its_type(run: Callable[..., Ran], tmp_path
     path = tmp_path / "log.jsonl"
     path.write_bytes(log(turn(), step(), event("acme/novel", ignorable=True)))
     assert "  acme/novel\n" in run("show", path).out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file locks")
+def test_a_session_whose_writer_lives_is_running_and_gets_no_closers(run: Callable[..., Ran], tmp_path: Path) -> None:
+    import fcntl
+
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(log(turn(), step()))
+    with (tmp_path / "session.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shown = run("show", path)
+        assert shown.out == "[turn/start] turn=1\n  [step/start] turn=1 step=1\n"
+        assert "t1 is running" in shown.err
+        assert "running" in run("turn", path, "1").err
+    assert "synthetic" in run("show", path).out

@@ -250,16 +250,32 @@ def test_a_replacing_answer_needs_an_open_turn() -> None:
 
 
 def test_every_fault_of_a_stored_log_is_found_and_reading_goes_on() -> None:
-    grammar, found = Grammar(), []
     log: list[Any] = [
         TurnStart(turn=1), StepStart(turn=1, step=1), result("c1"), TurnStart(turn=2), done(2), call("c1"),
         TurnStart(turn=4), StepStart(turn=4, step=1), call("c1", turn=4), result("c1", turn=4), result("c1", turn=4),
     ]  # fmt: skip
+    assert faults(*log) == [2, 3, 5, 6, 10]
+
+
+def faults(*log: Any) -> list[int]:
+    grammar, found = Grammar(), []
     for seq, payload in enumerate(log):
         if grammar.fault(payload) is not None:
             found.append(seq)
         grammar.advance(payload)
-    assert found == [2, 3, 5, 6, 10]
+    return found
+
+
+def test_calls_of_one_id_in_a_stored_log_wait_for_as_many_results() -> None:
+    start = (TurnStart(turn=1), StepStart(turn=1, step=1))
+    assert faults(*start, call("c1"), call("c1"), result("c1"), result("c1"), result("c1")) == [3, 6]
+
+
+def test_a_step_or_turn_that_starts_too_early_in_a_stored_log_forgets_the_calls_before() -> None:
+    start = (TurnStart(turn=1), StepStart(turn=1, step=1), call("c1"))
+    assert faults(*start, StepStart(turn=1, step=2), result("c1", step=2)) == [3, 4]
+    assert faults(*start, TurnStart(turn=2), StepStart(turn=2, step=1), result("c1", turn=2)) == [3, 5]
+    assert faults(*start, done(), TurnStart(turn=2), StepStart(turn=2, step=1), result("c1", turn=2)) == [3, 6]
 
 
 def test_asking_for_a_fault_changes_nothing() -> None:

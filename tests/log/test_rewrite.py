@@ -22,6 +22,7 @@ from turnlog.events import (
     TurnStart,
 )
 from turnlog.log import GrammarError, Session, SurfaceError
+from turnlog.log.surface import check_rewrite
 
 META: Json = {"exit": 0, "flags": [True, {"a": None}], "name": "ls"}
 ERROR = ToolError("Error", "FAILED")
@@ -157,3 +158,15 @@ def test_a_rewrite_answers_no_waiting_call() -> None:
     session.append(call("c1"))
     session.append(with_content(), replaces=(seq, seq), sources=[seq])
     assert session.append(result("c1", id="r2")).seq == seq + 3
+
+
+def test_format_4_keeps_the_content_in_the_message_itself() -> None:
+    def tool(text: str, **members: Any) -> dict[str, Any]:
+        return {
+            "turn": 1,
+            "message": {"role": "tool", "id": "r", "content": [{"type": "text", "text": text}], **members},
+        }
+
+    check_rewrite(5, [4], "tool/result", lambda: tool("long"), tool("short"))
+    with pytest.raises(SurfaceError):
+        check_rewrite(5, [4], "tool/result", lambda: tool("long"), tool("short", id="other"))

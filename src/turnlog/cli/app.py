@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -228,6 +230,12 @@ def _verify(
     from .commands.verify import verify
 
     verify(_screen(context), Which(session, latest, root or []), forensic=forensic, as_json=as_json)
+
+
+@cache
+def command() -> Callable[..., object]:
+    """All commands, put together once."""
+    return typer.main.get_command(app)
 
 
 def _screen(context: typer.Context) -> Screen:

@@ -41,10 +41,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _command(screen: Screen, arguments: list[str]) -> int:
-    from .app import app
+    from .app import command
 
     try:
-        app(arguments, prog_name="turnlog", obj=screen)
+        command()(arguments, prog_name="turnlog", obj=screen)
     except SystemExit as exit:
         code = exit.code
         return code if isinstance(code, int) and code else screen.code

@@ -102,7 +102,11 @@ class Codec:
     def message_json(self, type: str, raw: Any, seq: int) -> bytes:
         """The same message as JSON: the stored bytes where they have the canonical shape."""
         message, stored = self._slow_message(type, bytes(raw), seq)
-        return dump(message) if stored is None else stored
+        if stored is not None:
+            return stored
+        if type == "user/message" and b'"envelope"' in bytes(raw):
+            return _without_envelope(bytes(raw)) or dump(message)
+        return dump(message)
 
     def _slow_message(self, type: str, raw: bytes, seq: int) -> tuple[Message, bytes | None]:
         """A message from any shape it was ever stored in, and its stored bytes if they have the canonical one."""
@@ -119,7 +123,19 @@ class Codec:
         assert isinstance(message, Message)
         if value != canonical:
             return message, None
-        return message, member_text(raw, "message") if wrapped else raw
+        if wrapped:
+            return message, member_text(raw, "message")
+        return message, None if "envelope" in value else raw  # display metadata is no part of the message
+
+
+def _without_envelope(raw: bytes) -> bytes | None:
+    """A user message without its envelope, every other member byte for byte; None when it is no plain object."""
+    try:
+        members = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+    members.pop("envelope", None)
+    return dump(members)
 
 
 def _undecodable(type: str, raw: bytes, error: Exception) -> Message:

@@ -172,6 +172,11 @@ class Session:
         """All events so far, as an immutable view that never grows."""
         return Events(self._rows, self._rows.base, self._rows.length)
 
+    @property
+    def rows(self) -> Rows:
+        """The rows behind the events, packed runs as they are stored: for views that need not unpack them. Read only."""
+        return self._rows
+
     def event(self, seq: int) -> AnyEvent:
         """The event at *seq*. Raises ``IndexError`` naming the range there is."""
         if not self._rows.base <= seq < self._rows.length:

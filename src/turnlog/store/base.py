@@ -55,8 +55,11 @@ class Store(ReadableStore, Protocol):
         """
         ...
 
-    def sync(self, session_id: str) -> None:
-        """Return when everything appended to the session survives power loss, as far as the store can promise that."""
+    def sync(self, session_id: str, attest: bytes = b"") -> None:
+        """Return when everything appended to the session survives power loss, as far as the store can promise that.
+
+        Then keep *attest*, lines of what is attested about the log so far, beside it; losing them loses no history.
+        """
         ...
 
 
@@ -66,6 +69,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._headers: dict[str, SessionHeader] = {}
         self._lines: dict[str, list[bytes]] = {}
+        self._attested: dict[str, bytes] = {}
 
     def headers(self) -> Iterator[SessionHeader]:
         """See :meth:`ReadableStore.headers`."""
@@ -93,9 +97,10 @@ class MemoryStore:
             )
         kept += [bytes(memoryview(line)) for line in lines]  # all copied before any is kept
 
-    def sync(self, session_id: str) -> None:
+    def sync(self, session_id: str, attest: bytes = b"") -> None:
         """See :meth:`Store.sync`; memory survives nothing, so there is nothing to wait for."""
         self._of(session_id)
+        self._attested[session_id] = self._attested.get(session_id, b"") + attest
 
     def _of(self, session_id: str) -> list[bytes]:
         try:

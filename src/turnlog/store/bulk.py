@@ -142,6 +142,8 @@ class PlainSources:
             return 0 <= first < seq
         if first >= 0 and self._is_run(text, first, seq):
             return True
+        if text.find(b"[", 1) > 0:  # a range, which may claim more seqs than memory holds
+            return False
         sources = read_sources(stored) or ()
         return bool(sources) and min(sources) >= 0 and max(sources) < seq and len(set(sources)) == len(sources)
 

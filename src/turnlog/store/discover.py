@@ -76,7 +76,7 @@ def find_session(text: str, roots: Sequence[Path]) -> Path:
     exact = [entry for entry in entries if entry.id == text]
     found = exact or [entry for entry in entries if text and entry.id.startswith(text)]
     if not found:
-        where = ", ".join(map(str, roots)) or "no root directory"
+        where = ", ".join(map(str, roots)) or "any root directory (there is none)"
         raise SessionNotFound(
             f"no session {text!r}: it is neither a file nor the beginning of an id in {where}; "
             "turnlog ls lists the sessions there are"

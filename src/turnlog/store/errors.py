@@ -8,7 +8,11 @@ TurnlogError
     │   └── LogUnsupported      a format or vocabulary that this build cannot read
     ├── SessionNotFound         no such session under this root
     ├── SessionAmbiguous        several sessions match; lists them
-    └── AppendConflict          a store's log does not end where the writer thought
+    ├── AppendConflict          a store's log does not end where the writer thought
+    │   └── ConcurrentWriter    somebody else wrote, or took the session over: this writer is finished
+    ├── SessionLocked           another process writes the session; names it
+    ├── LockUnsupported         the file system cannot keep two writers apart
+    └── WriteFailed             the disk refused a batch; the file ends with the last whole record
 ```
 
 Every message states the fact, the place (file, line or frame, byte, seq) and the remedy.
@@ -55,3 +59,19 @@ class SessionAmbiguous(StoreError):
 
 class AppendConflict(StoreError):
     """The stored log does not end where the writer thought; nothing was written."""
+
+
+class ConcurrentWriter(AppendConflict):
+    """Somebody else wrote to the log, or took the session over; nothing was written, and this writer never will."""
+
+
+class SessionLocked(StoreError):
+    """Another process writes the session; says which."""
+
+
+class LockUnsupported(StoreError):
+    """The file system cannot keep two writers apart."""
+
+
+class WriteFailed(StoreError):
+    """The disk refused a batch. The file ends with the last whole record, and the session stays readable."""

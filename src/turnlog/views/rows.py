@@ -25,7 +25,7 @@ class Slot(NamedTuple):
 
 def slots(session: Session, first: int = 0, stop: int | None = None) -> Iterator[Slot]:
     """The rows that hold the events from *first* up to *stop*, in order. A run is given whole, even at the edges."""
-    rows = session._rows
+    rows = session.rows
     listed = rows.rows
     if not listed:
         return
@@ -47,7 +47,7 @@ def events_of_types(
     session: Session, types: Collection[str], first: int = 0, stop: int | None = None
 ) -> Iterator[AnyEvent]:
     """The events of some types (not of chunks) from *first* up to *stop*: the quickest way through a log."""
-    rows = session._rows
+    rows = session.rows
     if not rows.rows:
         return
     low = max(rows.row_index(max(first, rows.base)), 0)
@@ -65,7 +65,7 @@ def has_gaps(session: Session) -> bool:
 
 def events_of(session: Session, slot: Slot) -> list[AnyEvent]:
     """The events of a row."""
-    return slot.row.events(session._rows.kind) if isinstance(slot.row, PackedRun) else [slot.row]
+    return slot.row.events(session.rows.kind) if isinstance(slot.row, PackedRun) else [slot.row]
 
 
 def time_of(row: Row) -> int:
@@ -80,14 +80,14 @@ def last_time(row: Row) -> int:
 
 def type_at(session: Session, seq: int) -> str:
     """The type of the event at *seq*, without unpacking anything."""
-    rows = session._rows
+    rows = session.rows
     row = rows.rows[rows.row_index(seq)]
     return "assistant/chunk" if isinstance(row, PackedRun) else row.type
 
 
 def has(session: Session, seq: int) -> bool:
     """Whether the log has an event at *seq* (damaged logs have gaps)."""
-    rows = session._rows
+    rows = session.rows
     if not rows.base <= seq < rows.length or not rows.rows:
         return False
     index = rows.row_index(seq)

@@ -72,7 +72,7 @@ class _Spans:
     def __init__(self, session: Session, first: int | None = None) -> None:
         self._spans: list[Span] = []
         self._open: tuple[int, int | None, int] | None = None
-        self._free = session._rows.base if first is None else first
+        self._free = session.rows.base if first is None else first
 
     def start(self, turn: int, step: int | None, seq: int) -> None:
         self._cut(seq)

@@ -8,9 +8,10 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from turnlog.events import Codec, Message, Payload
+from turnlog.events.lenient import member_text, parse
 from turnlog.events.lossless import dump
 
-_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode = msgspec.json.Decoder(dict[str, Raw]).decode
 
 _LIFTED: Final = frozenset({"role", "toolCallId", "content", "isError"})
 """Members of a result's message that become the wrapper and its block; all others stay members of the message."""
@@ -46,10 +47,19 @@ def _lifted(raw: Any) -> Any:
             "toolCallId": stored["toolCallId"],
             "content": stored["content"],
         }
-    except (msgspec.MsgspecError, UnicodeError, KeyError):
+    except (ValueError, TypeError, KeyError):
         return raw
     if "isError" in stored:
         block["isError"] = stored["isError"]
     kept = {name: value for name, value in stored.items() if name not in _LIFTED}
     message = {"source": kept.pop("source", UNSET), "content": [block], "role": "user", **kept}
     return dump({**data, "message": {name: value for name, value in message.items() if value is not UNSET}})
+
+
+def _members(raw: Any) -> dict[str, Raw]:
+    """The members of an object, each as it is stored; lone surrogates included."""
+    try:
+        return _decode(raw)
+    except (msgspec.MsgspecError, UnicodeError):
+        text = bytes(raw)
+        return {name: Raw(member_text(text, name)) for name in dict(parse(text))}

@@ -1,0 +1,168 @@
+"""What the writing half needs of a file system, as two small protocols, and the real one.
+
+Everything that changes a disk goes through here, so that the same storage code runs on a simulated file system that
+loses power, tears writes and fails on purpose.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Protocol
+
+
+class Handle(Protocol):
+    """A file open for appending. Errors are ``OSError``."""
+
+    def write(self, data: bytes) -> int:
+        """Append *data* or a part of it; gives how many bytes."""
+        ...
+
+    def sync(self) -> None:
+        """Return when everything written survives power loss."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file back to *size* bytes."""
+        ...
+
+    def size(self) -> int:
+        """Bytes of the file as it is now, whoever wrote them."""
+        ...
+
+    def close(self) -> None:
+        """Give the handle back; nothing is written by it."""
+        ...
+
+
+class Fs(Protocol):
+    """Files and directories by name. Errors are ``OSError``."""
+
+    def create(self, path: Path) -> Handle:
+        """A new file (mode 0600) open for appending. Raises ``FileExistsError``."""
+        ...
+
+    def open(self, path: Path) -> Handle:
+        """An existing file open for appending."""
+        ...
+
+    def read(self, path: Path) -> bytes:
+        """The content of a file."""
+        ...
+
+    def link(self, source: Path, target: Path) -> None:
+        """A second name for a file. Raises ``FileExistsError``, never overwrites."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Remove a name."""
+        ...
+
+    def make_directory(self, path: Path) -> bool:
+        """Make a directory (mode 0700); gives false when it was there. Its parent must exist."""
+        ...
+
+    def sync_directory(self, path: Path) -> None:
+        """Return when the names in a directory survive power loss."""
+        ...
+
+
+class OsHandle:
+    """A real file."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, data: bytes) -> int:
+        """See :meth:`Handle.write`."""
+        return os.write(self._descriptor, data)
+
+    def sync(self) -> None:
+        """See :meth:`Handle.sync`."""
+        os.fsync(self._descriptor)
+
+    def truncate(self, size: int) -> None:
+        """See :meth:`Handle.truncate`."""
+        os.ftruncate(self._descriptor, size)
+
+    def size(self) -> int:
+        """See :meth:`Handle.size`."""
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        """See :meth:`Handle.close`."""
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+
+
+class OsFs:
+    """The real file system."""
+
+    def create(self, path: Path) -> OsHandle:
+        """See :meth:`Fs.create`."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return OsHandle(os.open(path, flags, 0o600))
+
+    def open(self, path: Path) -> OsHandle:
+        """See :meth:`Fs.open`."""
+        return OsHandle(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))
+
+    def read(self, path: Path) -> bytes:
+        """See :meth:`Fs.read`."""
+        return path.read_bytes()
+
+    def link(self, source: Path, target: Path) -> None:
+        """See :meth:`Fs.link`."""
+        os.link(source, target)
+
+    def remove(self, path: Path) -> None:
+        """See :meth:`Fs.remove`."""
+        path.unlink()
+
+    def make_directory(self, path: Path) -> bool:
+        """See :meth:`Fs.make_directory`."""
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            return False
+        return True
+
+    def sync_directory(self, path: Path) -> None:
+        """See :meth:`Fs.sync_directory`."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_all(handle: Handle, data: bytes) -> None:
+    """Append all of *data*; a short write goes on where it stopped, and one of nothing is an error."""
+    view = memoryview(data)
+    while view:
+        done = handle.write(bytes(view) if len(view) < len(data) else data)
+        if done <= 0:
+            raise OSError("the file system took none of a write; is it full?")
+        view = view[done:]
+
+
+def write_new(fs: Fs, path: Path, data: bytes, suffix: str) -> None:
+    """A whole new file that is either there with all of *data*, durably, or not there at all.
+
+    Written and synced under another name (*suffix* makes it unique), then linked, which never overwrites. Raises
+    ``FileExistsError`` when *path* is taken.
+    """
+    temporary = path.with_name(f"{path.name}.{suffix}.tmp")
+    handle = fs.create(temporary)
+    try:
+        try:
+            write_all(handle, data)
+            handle.sync()
+        finally:
+            handle.close()
+        fs.link(temporary, path)
+        fs.sync_directory(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            fs.remove(temporary)

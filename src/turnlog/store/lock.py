@@ -1,0 +1,94 @@
+"""One live writer per session: a lock held for the writer's life, with its owner inside.
+
+The kernel lets go of the lock when its holder dies, so a dead owner never blocks. A holder that was stopped, lost the
+lock file and came back finds another file under the name, and never writes again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from turnlog.events.lenient import parse
+from turnlog.events.lossless import dump
+
+from .errors import LockUnsupported, SessionLocked
+from .liveness import LOCK_NAME
+
+try:
+    import fcntl
+except ImportError:  # Windows reads, it does not write
+    fcntl = None  # type: ignore[assignment]
+
+
+class SessionLock:
+    """The writer's lock on one session directory."""
+
+    def __init__(self, directory: Path, session_id: str) -> None:
+        """Take the lock, at once or not at all.
+
+        Raises :class:`SessionLocked` naming the owner, or :class:`LockUnsupported` where locks do not work.
+        """
+        if fcntl is None:
+            raise LockUnsupported(f"{directory}: this platform has no file locks; turnlog only reads here")
+        self._path = directory / LOCK_NAME
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise SessionLocked(
+                f"session {session_id} is being written by {_owner(self._path)}; wait for it to end, "
+                "or read without resuming"
+            ) from None
+        except OSError as error:
+            os.close(self._descriptor)
+            raise LockUnsupported(
+                f"{directory}: its file system does not lock files ({error.strerror}), so two writers "
+                "could mix; keep sessions on a local disk"
+            ) from None
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, dump(_me()) + b"\n")
+        if not self.held():
+            self.release()
+            raise SessionLocked(f"session {session_id}: its lock file was replaced while it was taken; try again")
+
+    def held(self) -> bool:
+        """Whether the file under the name is still the one that is locked."""
+        try:
+            there = os.stat(self._path)
+        except OSError:
+            return False
+        mine = os.fstat(self._descriptor)
+        return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+
+    def release(self) -> None:
+        """Let go. The file stays, so that a waiting writer never locks a name that is gone."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+
+
+def _me() -> dict[str, Any]:
+    return {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": time.time_ns() // 1_000_000,
+        "program": Path(sys.argv[0] or "python").name,
+    }
+
+
+def _owner(path: Path) -> str:
+    """Who holds the lock, in words."""
+    try:
+        found = parse(path.read_bytes() or b"{}")
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found["since"] / 1000))
+        return f"{found['program']} (pid {found['pid']} on {found['host']}, since {since})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
