@@ -174,7 +174,7 @@ class Session:
 
     @property
     def rows(self) -> Rows:
-        """The rows behind the events, packed runs as they are stored: for views that need not unpack them. Read only."""
+        """The rows behind the events, packed runs as they are stored, for views that need not unpack them. Read only."""
         return self._rows
 
     def event(self, seq: int) -> AnyEvent:
@@ -320,6 +320,30 @@ class Session:
         for closer in child.owed():
             child._commit(*child._prepare(closer.payload, None, closer.sources), time=time)
         return child
+
+    @classmethod
+    def resumed(cls, stored: Session, *, clock: Callable[[], int] = epoch_ms) -> Session:
+        """A live session that goes on with a stored log, for stores; :meth:`settle` it once it is kept.
+
+        Raises :class:`ReadOnlySession` for a log that is not whole or not format 0.
+        """
+        if stored.header.version != FORMAT or stored._rows.base:
+            raise ReadOnlySession(
+                f"session {stored.id} is stored in format {stored.header.version}; only format {FORMAT} sessions are "
+                "resumed. Convert it first: turnlog convert"
+            )
+        session = cls(vocabulary=stored.vocabulary, clock=clock, header=stored.header)
+        session._inherit(stored._rows, len(stored))
+        return session
+
+    def settle(self) -> None:
+        """Append what an ended lifecycle leaves to do: closers, then ``session/end-seed``; nothing if it is done."""
+        rows = self._rows
+        for closer in self.owed():
+            time = rows.at(rows.length - 1).time
+            self._commit(*self._prepare(closer.payload, None, closer.sources), time=time)
+        if rows.length and rows.at(rows.length - 1).type != EndSeed.event_type:
+            self._commit(*self._prepare(EndSeed(), None, None))
 
     def _inherit(self, rows: Rows, length: int) -> None:
         """Take over the first *length* events of another log, which was checked when it was made."""

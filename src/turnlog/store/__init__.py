@@ -1,17 +1,23 @@
 """Sessions at rest: formats, containers, discovery, verification. This room reads; it derives nothing of its own."""
 
-from .base import FileStore, MemoryStore, ReadableStore, Store, open_stored
+from .base import MemoryStore, ReadableStore, Store, open_stored
 from .discover import SessionEntry, default_roots, find_session, latest, list_sessions
 from .errors import (
     AppendConflict,
+    ConcurrentWriter,
+    LockUnsupported,
     LogCorrupt,
     LogRefused,
     LogUnsupported,
     SessionAmbiguous,
+    SessionLocked,
     SessionNotFound,
     StoreError,
+    WriteFailed,
 )
+from .files import FileStore
 from .finding import Finding, Place
+from .live import LiveStore, open_store
 from .load import StoredSession, load, locate
 from .read import Branch
 from .source import Torn
@@ -21,8 +27,11 @@ from .verify import Report, verify
 __all__ = [
     "AppendConflict",
     "Branch",
+    "ConcurrentWriter",
     "FileStore",
     "Finding",
+    "LiveStore",
+    "LockUnsupported",
     "LogCorrupt",
     "LogRefused",
     "LogUnsupported",
@@ -32,18 +41,21 @@ __all__ = [
     "Report",
     "SessionAmbiguous",
     "SessionEntry",
+    "SessionLocked",
     "SessionNotFound",
     "Store",
     "StoreError",
     "StoredSession",
     "Tail",
     "Torn",
+    "WriteFailed",
     "default_roots",
     "find_session",
     "latest",
     "list_sessions",
     "load",
     "locate",
+    "open_store",
     "open_stored",
     "open_tail",
     "verify",

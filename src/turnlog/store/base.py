@@ -12,18 +12,14 @@ too, can run the contract tests.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from turnlog.events import Vocabulary
-from turnlog.events.lenient import parse
 from turnlog.log import SessionHeader
 
-from .discover import list_sessions
-from .errors import AppendConflict, LogCorrupt, SessionAmbiguous, SessionNotFound
+from .errors import AppendConflict, SessionNotFound
 from .header import header_line
 from .load import StoredSession, load
-from .source import Source
 
 
 class ReadableStore(Protocol):
@@ -48,10 +44,11 @@ class Store(ReadableStore, Protocol):
         """Begin a session with no lines. Raises :class:`AppendConflict` when its id is taken."""
         ...
 
-    def append(self, session_id: str, expected: int, lines: Sequence[bytes]) -> None:
-        """Add *lines* to a session that has exactly *expected* log lines: all of them or none.
+    def append(self, session_id: str, expected: int | None, lines: Sequence[bytes]) -> int:
+        """Add *lines* to a session that has exactly *expected* log lines: all of them or none; gives how many it has.
 
-        Raises :class:`AppendConflict` (saying how many there are) or :class:`SessionNotFound`; then nothing changed.
+        *expected* None, with no lines, takes the session over to write it: a lock, if there is one, is held from then
+        on. Raises :class:`AppendConflict` (saying how many there are) or :class:`SessionNotFound`; nothing changed then.
         """
         ...
 
@@ -87,15 +84,16 @@ class MemoryStore:
         self._headers[header.id] = header
         self._lines[header.id] = []
 
-    def append(self, session_id: str, expected: int, lines: Sequence[bytes]) -> None:
+    def append(self, session_id: str, expected: int | None, lines: Sequence[bytes]) -> int:
         """See :meth:`Store.append`."""
         kept = self._of(session_id)
-        if len(kept) != expected:
+        if expected is not None and len(kept) != expected:
             raise AppendConflict(
-                f"session {session_id!r} has {len(kept)} lines, the writer expected {expected}: "
-                "somebody else wrote; read it again"
+                f"session {session_id!r} has {len(kept)} lines, the writer expected {expected}: somebody else wrote; "
+                "read it again"
             )
-        kept += [bytes(memoryview(line)) for line in lines]  # all copied before any is kept
+        kept.extend(map(bytes, lines))
+        return len(kept)
 
     def sync(self, session_id: str, attest: bytes = b"") -> None:
         """See :meth:`Store.sync`; memory survives nothing, so there is nothing to wait for."""
@@ -107,56 +105,6 @@ class MemoryStore:
             return self._lines[session_id]
         except KeyError:
             raise SessionNotFound(f"no session {session_id!r} in this store") from None
-
-
-class FileStore:
-    """The sessions under a root directory, of any format; the reading half."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def headers(self) -> Iterator[SessionHeader]:
-        """See :meth:`ReadableStore.headers`; damaged sessions are left out (``list_sessions`` names them)."""
-        return (entry.header for entry in list_sessions([self.root]) if entry.header is not None)
-
-    def read(self, session_id: str) -> Iterator[bytes]:
-        """See :meth:`ReadableStore.read`; decompressed, as stored, without an unfinished last line.
-
-        Raises :class:`LogCorrupt` at a frame that does not verify.
-        """
-        found = [entry for entry in list_sessions([self.root]) if entry.id == session_id]
-        if not found:
-            raise SessionNotFound(
-                f"no session {session_id!r} under {self.root}; turnlog ls lists the sessions there are"
-            )
-        if len(found) > 1:
-            raise SessionAmbiguous(
-                f"session {session_id!r} exists twice under {self.root}: "
-                f"{' and '.join(str(entry.path) for entry in found)}; name the file you mean"
-            )
-        source = Source(found[0].path)
-        for block in source.blocks():
-            _refuse_damage(source)
-            unfinished = not block.text.endswith(b"\n")
-            lines = [line for _number, _offset, line in block.numbered()]
-            if unfinished and not _is_json(lines[-1]):
-                lines.pop()
-            yield from lines
-        _refuse_damage(source)
-
-
-def _refuse_damage(source: Source) -> None:
-    for finding in source.findings:
-        if finding.severity == "refused":
-            raise LogCorrupt(finding)
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        parse(line)
-    except ValueError:
-        return False
-    return True
 
 
 def open_stored(

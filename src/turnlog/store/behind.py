@@ -86,7 +86,7 @@ class WriteBehind:
         """*lines* and *written*: how many log lines and events the store has already; *frames*: a batch is a frame,
         so batches are worth waiting for; *hash*: the logical log up to there."""
         self._store = store
-        self._session = session
+        self.session = session
         self._thread = thread
         self._lines = lines
         self._frames = frames
@@ -138,7 +138,7 @@ class WriteBehind:
     def close(self) -> None:
         """Write and sync what is left, then let go of the session. Raises what writing raises."""
         self._subscription.close()
-        self.barrier(len(self._session)).result()
+        self.barrier(len(self.session)).result()
 
     # -- the writer's thread ------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class WriteBehind:
             return
         batch = list(itertools.islice(self._pending, count))
         lines = [line[:-1] for line in lines_of(batch)]
-        self._store.append(self._session.id, self._lines, lines)
+        self._store.append(self.session.id, self._lines, lines)
         for _ in range(count):
             self._pending.popleft()
         self._lines += len(lines)
@@ -184,7 +184,7 @@ class WriteBehind:
     def _sync(self) -> None:
         if self._durable == self._written:
             return
-        self._store.sync(self._session.id, attest_line(self._hash.seal(epoch_ms())))
+        self._store.sync(self.session.id, attest_line(self._hash.seal(epoch_ms())))
         self._durable = self._written
         self._unsynced_since = None
 

@@ -89,6 +89,27 @@ class LogFile:
         self._durable = self.size
         self._unsynced.clear()
 
+    def mend(self, cut_at: int, lines: Sequence[bytes], *, newline: bool) -> None:
+        """Before the first append to a log whose writer died: cut off what it did not finish, write whole *lines* that
+        were won from it again, or the *newline* that the last record lacks; durably.
+
+        Raises :class:`WriteFailed`; the file then still ends where it ended or where it was cut.
+        """
+        handle = self._checked()
+        data = b"".join([line + b"\n" for line in lines])
+        if self._compressed and data:
+            data = frame_of(data)
+        try:
+            if cut_at < self.size:
+                handle.truncate(cut_at)
+                self.size = cut_at
+            write_all(handle, b"\n" if newline else data)
+            handle.sync()
+        except OSError as error:
+            raise WriteFailed(f"{self.path} cannot be mended: {error.strerror or error}") from error
+        self.size = self._durable = handle.size()
+        self.lines += len(lines)
+
     def close(self) -> None:
         """Give the handle back."""
         if self._handle is not None:

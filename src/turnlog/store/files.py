@@ -1,0 +1,271 @@
+"""`FileStore`: sessions as files under a root directory, where dsh finds them too.
+
+```
+<root>/<project>/<session>/session.jsonl[.zstd]   the log, format 0
+                           session.lock           who writes it
+                           attest.jsonl           what is attested about it
+```
+
+A new root holds plain logs; a root that has sessions keeps their encoding, because one plain file makes dsh refuse a
+whole zstd root. Nothing is on disk before a session's first append.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from turnlog.log import SessionHeader
+from turnlog.log.session import epoch_ms
+
+from .attest import ATTEST_NAME, Note, attest_line
+from .discover import list_sessions
+from .encode import lines_of
+from .errors import AppendConflict, LogUnsupported, SessionAmbiguous, SessionLocked, SessionNotFound, WriteFailed
+from .finding import Finding, Place
+from .fs import Fs, OsFs, write_all
+from .header import header_line
+from .liveness import LOCK_NAME
+from .lock import SessionLock
+from .logfile import LogFile
+from .names import encode_project, encode_session, session_directories
+from .read import ReadLog, read_log
+from .source import Source
+
+
+class _Writing:
+    """A session this process writes."""
+
+    def __init__(self, log: LogFile, lock: SessionLock | None, directory: Path) -> None:
+        self.log = log
+        self.lock = lock
+        self.directory = directory
+        self.notes = b""
+        """Attestation that waits for the next sync."""
+
+
+class FileStore:
+    """The sessions under a root directory. Reads every format, writes format 0. One thread writes at a time."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        compressed: bool | None = None,
+        adopt: bool = False,
+        fs: Fs | None = None,
+        lock: Callable[[Path, str], SessionLock] = SessionLock,
+    ) -> None:
+        """*compressed*: None keeps what the root has (plain when it is new). *adopt*: also write sessions without a
+        lock file, as dsh leaves them, whose writer may still live. *fs* and *lock* are for simulations."""
+        self.root: Final = root
+        self._fs = fs if fs is not None else OsFs()
+        self._lock = lock
+        self._compressed = compressed
+        self._adopt = adopt
+        self._created: dict[str, SessionHeader] = {}
+        self._writing: dict[str, _Writing] = {}
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def headers(self) -> Iterator[SessionHeader]:
+        """See :meth:`ReadableStore.headers`; damaged sessions are left out (``list_sessions`` names them)."""
+        return (entry.header for entry in list_sessions([self.root]) if entry.header is not None)
+
+    def read(self, session_id: str) -> Iterator[bytes]:
+        """See :meth:`ReadableStore.read`; decompressed, as stored, whole records only."""
+        if session_id in self._created and session_id not in self._writing:
+            return iter((header_line(self._created[session_id]),))
+        source = Source(self._path(session_id))
+        return (line for block in source.blocks() for _number, _offset, line in block.numbered())
+
+    def _path(self, session_id: str) -> Path:
+        if session_id in self._writing:
+            return self._writing[session_id].log.path
+        found = [entry for entry in list_sessions([self.root]) if entry.id == session_id]
+        if not found:
+            raise SessionNotFound(
+                f"no session {session_id!r} under {self.root}; turnlog ls lists the sessions there are"
+            )
+        if len(found) > 1:
+            raise SessionAmbiguous(
+                f"session {session_id!r} exists twice under {self.root}: "
+                f"{' and '.join(str(entry.path) for entry in found)}; name the file you mean"
+            )
+        return found[0].path
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    @property
+    def compressed(self) -> bool:
+        """Whether batches are zstd frames: as asked for, else as the root has it."""
+        if self._compressed is None:
+            self._compressed = self._encoding()
+        return self._compressed
+
+    def create(self, header: SessionHeader) -> None:
+        """See :meth:`Store.create`. Nothing is on disk before the first append."""
+        taken = header.id in self._created or self._directory(header).joinpath(self._name()).exists()
+        if taken:
+            raise AppendConflict(f"session {header.id!r} exists already; choose another id, or resume it")
+        self._created[header.id] = header
+
+    def append(self, session_id: str, expected: int | None, lines: Sequence[bytes]) -> int:
+        """See :meth:`Store.append`. The first append of a session takes its lock, also when *lines* is empty."""
+        writing = self._writing.get(session_id)
+        if writing is None:
+            writing = self._begin(session_id) if session_id in self._created else self._take(session_id)
+            self._writing[session_id] = writing
+        if expected is not None and writing.log.lines != expected:
+            raise AppendConflict(
+                f"session {session_id!r} has {writing.log.lines} lines, the writer expected {expected}: somebody else "
+                "wrote; read it again"
+            )
+        if lines:
+            writing.log.append(lines)
+        return writing.log.lines
+
+    def sync(self, session_id: str, attest: bytes = b"") -> None:
+        """See :meth:`Store.sync`. Attestation that cannot be written is left out: it proves, it does not keep."""
+        writing = self._writing.get(session_id)
+        if writing is None:
+            if session_id not in self._created:
+                self._path(session_id)
+            return
+        writing.log.sync()
+        attest, writing.notes = writing.notes + attest, b""
+        if attest:
+            self._attest(writing.directory / ATTEST_NAME, attest)
+
+    def release(self, session_id: str) -> None:
+        """End writing a session: give back its file and its lock."""
+        writing = self._writing.pop(session_id, None)
+        self._created.pop(session_id, None)
+        if writing is not None:
+            writing.log.close()
+            if writing.lock is not None:
+                writing.lock.release()
+
+    def close(self) -> None:
+        """Release every session."""
+        for session_id in list(self._writing):
+            self.release(session_id)
+
+    def _attest(self, path: Path, data: bytes) -> None:
+        with contextlib.suppress(OSError):
+            try:
+                handle = self._fs.open(path)
+            except FileNotFoundError:
+                handle = self._fs.create(path)
+            try:
+                write_all(handle, data)
+            finally:
+                handle.close()
+
+    def _directory(self, header: SessionHeader) -> Path:
+        return self.root / encode_project(header.cwd) / encode_session(header.id)
+
+    def _name(self) -> str:
+        return "session.jsonl.zstd" if self.compressed else "session.jsonl"
+
+    def _begin(self, session_id: str) -> _Writing:
+        header = self._created[session_id]
+        directory = self._directory(header)
+        try:
+            self._make_directories(directory)
+        except OSError as error:
+            raise WriteFailed(
+                f"{directory} cannot be made: {error.strerror or error}; the session stays in memory"
+            ) from error
+        lock = self._lock(directory, session_id)
+        log = LogFile(
+            self._fs,
+            directory / self._name(),
+            header_line(header) + b"\n",
+            compressed=self.compressed,
+            held=lock.held,
+            suffix=secrets.token_hex(6),
+        )
+        return _Writing(log, lock, directory)
+
+    def _make_directories(self, directory: Path) -> None:
+        """The session's directory and those above it, each durable in its parent."""
+        project, root = directory.parent, directory.parent.parent
+        missing = [root]
+        while not missing[-1].parent.exists():
+            missing.append(missing[-1].parent)
+        for path in (*reversed(missing), project, directory):
+            if self._fs.make_directory(path):
+                self._fs.sync_directory(path.parent)
+
+    def _take(self, session_id: str) -> _Writing:
+        """Begin to write a stored session: lock it, read it, cut a torn tail."""
+        path = self._path(session_id)
+        if not self._adopt and not path.with_name(LOCK_NAME).exists():
+            raise SessionLocked(
+                f"session {session_id} has no lock file, so dsh may be writing it; end dsh, then resume it with force"
+            )
+        lock = self._lock(path.parent, session_id)
+        try:
+            source = Source(self._fs.read(path), name=str(path))
+            log = read_log(source)
+            if log.format.version != 0:
+                raise LogUnsupported(
+                    Finding(
+                        code="format",
+                        severity="refused",
+                        kind="unsupported",
+                        place=Place(path=str(path)),
+                        text=f"session {session_id} is stored in {log.format.name}; only format 0 is written.",
+                        remedy="turnlog convert makes a format-0 session of it.",
+                    )
+                )
+            writing = self._mended(path, log, lock)
+        except BaseException:
+            lock.release()
+            raise
+        return writing
+
+    def _mended(self, path: Path, log: ReadLog, lock: SessionLock) -> _Writing:
+        """The file of a stored log, ready to be written on."""
+        odd = [one for one in log.findings if one.code in ("crlf", "bom", "unknown-type")]
+        if odd:
+            raise LogUnsupported(
+                msgspec.structs.replace(
+                    odd[0],
+                    text=f"{odd[0].text} Writing on would make a log that other readers stumble over.",
+                    remedy="turnlog convert makes a clean session of it.",
+                )
+            )
+        won = log.rows.length - (log.torn.recovered if log.torn is not None else 0)
+        rows = log.rows.row_index(won) if won < log.rows.length else len(log.rows.rows)
+        file = LogFile(
+            self._fs,
+            path,
+            header_line(log.header) + b"\n",
+            compressed=log.compressed,
+            held=lock.held,
+            suffix=secrets.token_hex(6),
+            lines=rows,
+            size=log.size,
+        )
+        writing = _Writing(file, lock, path.parent)
+        if log.torn is not None:
+            again = lines_of(list(log.rows.iterate(won, log.rows.length)))
+            file.mend(log.torn.offset, [line[:-1] for line in again], newline=False)
+            writing.notes = attest_line(Note(won, f"cut {log.torn.size} bytes: {log.torn.reason}", epoch_ms()))
+        elif any(one.code == "no-final-newline" for one in log.findings):
+            file.mend(log.size, (), newline=True)
+        return writing
+
+    def _encoding(self) -> bool:
+        for directory in session_directories(self.root):
+            for name, compressed in (("session.jsonl", False), ("session.jsonl.zstd", True)):
+                if (directory / name).exists():
+                    return compressed
+        return False
