@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from turnlog.log import TurnlogError as TurnlogError
     from turnlog.log import View as View
     from turnlog.store import load as load
+    from turnlog.store import open_store as open_store
     from turnlog.store import open_tail as open_tail
     from turnlog.store import verify as verify
 
@@ -29,6 +30,7 @@ _HOMES = {
     "View": "turnlog.log",
     "Vocabulary": "turnlog.events",
     "load": "turnlog.store",
+    "open_store": "turnlog.store",
     "open_tail": "turnlog.store",
     "verify": "turnlog.store",
 }
@@ -43,6 +45,7 @@ __all__ = [
     "Vocabulary",
     "__version__",
     "load",
+    "open_store",
     "open_tail",
     "verify",
 ]

@@ -1,4 +1,4 @@
-"""What nobody here knows is kept byte for byte: fields, blocks, sources, event types, halves of pairs, source ranges."""
+"""What nobody here knows is kept byte for byte: fields, blocks, sources, event types, halves of pairs, ranges."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from .files import FileStore
 from .finding import Finding, Place
 from .live import LiveStore, open_store
 from .load import StoredSession, load, locate
+from .proven import Proof
 from .read import Branch
 from .source import Torn
 from .tail import Tail, open_tail
@@ -37,6 +38,7 @@ __all__ = [
     "LogUnsupported",
     "MemoryStore",
     "Place",
+    "Proof",
     "ReadableStore",
     "Report",
     "SessionAmbiguous",

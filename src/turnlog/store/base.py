@@ -48,7 +48,8 @@ class Store(ReadableStore, Protocol):
         """Add *lines* to a session that has exactly *expected* log lines: all of them or none; gives how many it has.
 
         *expected* None, with no lines, takes the session over to write it: a lock, if there is one, is held from then
-        on. Raises :class:`AppendConflict` (saying how many there are) or :class:`SessionNotFound`; nothing changed then.
+        on. Raises :class:`AppendConflict` (saying how many there are) or :class:`SessionNotFound`; then nothing
+        changed.
         """
         ...
 
@@ -92,7 +93,7 @@ class MemoryStore:
                 f"session {session_id!r} has {len(kept)} lines, the writer expected {expected}: somebody else wrote; "
                 "read it again"
             )
-        kept.extend(map(bytes, lines))
+        kept += [bytes(memoryview(line)) for line in lines]  # all copied before any is kept
         return len(kept)
 
     def sync(self, session_id: str, attest: bytes = b"") -> None:

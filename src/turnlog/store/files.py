@@ -81,8 +81,7 @@ class FileStore:
         """See :meth:`ReadableStore.read`; decompressed, as stored, whole records only."""
         if session_id in self._created and session_id not in self._writing:
             return iter((header_line(self._created[session_id]),))
-        source = Source(self._path(session_id))
-        return (line for block in source.blocks() for _number, _offset, line in block.numbered())
+        return Source(self._path(session_id)).lines()
 
     def _path(self, session_id: str) -> Path:
         if session_id in self._writing:

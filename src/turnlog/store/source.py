@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from turnlog.events.lenient import parse
+
+from .errors import LogCorrupt
 from .finding import Finding, Place, Severity
 from .frames import MAGIC, SKIPPABLE, Decompressor, Frame, Walk, later_frame, walk_frames
 
@@ -94,6 +97,22 @@ class Source:
             file.seek(0)
             self.compressed = start == MAGIC or start[1:] == SKIPPABLE
             yield from self._frames(file.read()) if self.compressed else self._slices(file)
+
+    def lines(self) -> Iterator[bytes]:
+        """Its lines without their newlines; an unfinished last one is left out. Raises :class:`LogCorrupt` at a frame
+        that does not verify."""
+        for block in self.blocks():
+            self._refuse_damage()
+            lines = [line for _number, _offset, line in block.numbered()]
+            if not block.text.endswith(b"\n") and not _is_json(lines[-1]):
+                lines.pop()
+            yield from lines
+        self._refuse_damage()
+
+    def _refuse_damage(self) -> None:
+        for finding in self.findings:
+            if finding.severity == "refused":
+                raise LogCorrupt(finding)
 
     def _slices(self, file: BinaryIO) -> Iterator[Block]:
         line, offset = 1, 0
@@ -245,6 +264,14 @@ class Source:
 def split_lines(text: bytes) -> list[bytes]:
     """The lines of *text*, each with its newline."""
     return io.BytesIO(text).readlines()
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        parse(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -36,6 +36,7 @@ from .finding import Finding, Place, Severity
 from .formats import SAMPLE
 from .liveness import liveness
 from .load import StoredSession, locate, stored_session
+from .proven import Proof, prove
 from .read import ReadLog, read_log
 from .source import Block, Source
 
@@ -107,7 +108,12 @@ def verify(source: str | Path | bytes, *, vocabulary: Vocabulary = Vocabulary.co
         found = [*log.findings, *new, *_log_rules(log, opened.name)]
     session = stored_session(log, vocabulary, path, "unknown" if path is None else liveness(path))
     found += _history_rules(session, opened.name)
-    return Report(path, tuple(found), session)
+    proof = prove(session, path) if path is not None else Proof("none", 0)
+    if proof.state in ("altered", "shorter"):
+        found.append(
+            Finding(code=proof.state, severity="fault", text=f"{proof}.", place=Place(path=opened.name), seq=proof.at)
+        )
+    return Report(path, tuple(found), session, proof)
 
 
 def _counted(session: StoredSession) -> Iterator[object]:
