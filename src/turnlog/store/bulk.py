@@ -133,6 +133,8 @@ class PlainSources:
         if not isinstance(stored, Raw):
             return False
         text = bytes(stored)
+        if text[:1] != b"[":  # no list at all
+            return False
         comma = text.find(b",")
         try:
             first = int(text[1:comma])

@@ -53,6 +53,8 @@ class Report:
     """What reading found, then the text, the rules of the log, and the messages; each in file order."""
     session: StoredSession | None
     """The log, read forensically; None when not even a header is readable."""
+    proof: Proof = Proof("none", 0)
+    """How far the log is proven by the seals beside it."""
 
     @property
     def verdict(self) -> Verdict:
