@@ -12,7 +12,7 @@ from tests.store.reading import codes, opened, shown, texts
 from turnlog.events import (
     Aborted,
     CancelledByDisposal,
-    CancelledLongAgo,
+    CancelledLegacy,
     Errored,
     Failure,
     OpaquePayload,
@@ -39,7 +39,7 @@ def test_a_turn_start_with_its_trigger_is_a_turn_start() -> None:
 
 
 @pytest.mark.parametrize(("reason", "expected"), [
-    ({"kind": "aborted"}, Aborted(CancelledLongAgo())),
+    ({"kind": "aborted"}, Aborted(CancelledLegacy())),
     ({"kind": "disposed"}, Aborted(CancelledByDisposal())),
     ({"kind": "error", "step": 2, "failure": {"message": "no", "code": "SERVER"}}, Errored(Failure("no", "SERVER"))),
     ({"kind": "error", "step": 2, "message": "no"}, Errored(Failure("no", "UNKNOWN"))),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+from .moments import Clock
 from .problems import OUTPUT, explain
 from .screen import USAGE, OutputFailed, OutputGone, Screen
 
@@ -16,12 +17,14 @@ _COLORS: Final = ("auto", "always", "never")
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line."""
-    color, pager, rest = _take_display(list(arguments))
-    screen = Screen(color if color in _COLORS else "auto", pager=pager)  # type: ignore[arg-type]
+    display, rest = _take_display(list(arguments))
+    color = display.color
+    screen = Screen(color if color in _COLORS else "auto", pager=display.pager)  # type: ignore[arg-type]
     try:
         if color not in _COLORS:
             screen.hint(f"--color takes {', '.join(_COLORS)}, not {color!r}")
             return USAGE
+        screen.clock = Clock(display.timezone)
         code = _command(screen, rest)
         screen.close()
         return code
@@ -60,21 +63,28 @@ def _say(screen: Screen, text: str, code: int) -> int:
     return code
 
 
-def _take_display(arguments: list[str]) -> tuple[str, bool, list[str]]:
-    """``--color`` and ``--no-pager`` may stand anywhere before ``--``."""
-    pager = True
-    color = "auto"
+class _Display(NamedTuple):
+    """How things are shown."""
+
+    color: str = "auto"
+    pager: bool = True
+    timezone: str | None = None
+
+
+def _take_display(arguments: list[str]) -> tuple[_Display, list[str]]:
+    """``--color``, ``--timezone`` and ``--no-pager`` may stand anywhere before ``--``."""
+    display = _Display()
     rest: list[str] = []
     while arguments:
         word = arguments.pop(0)
+        name, equals, value = word.partition("=")
         if word == "--":
-            return color, pager, [*rest, word, *arguments]
-        if word.startswith("--color="):
-            color = word.removeprefix("--color=")
-        elif word == "--color":
-            color = arguments.pop(0) if arguments else ""
+            return display, [*rest, word, *arguments]
+        if name in ("--color", "--timezone"):
+            value = value if equals else arguments.pop(0) if arguments else ""
+            display = display._replace(**{name.removeprefix("--"): value})
         elif word == "--no-pager":
-            pager = False
+            display = display._replace(pager=False)
         else:
             rest.append(word)
-    return color, pager, rest
+    return display, rest

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TextIO, TypeAlias
 
+from .moments import Clock
 from .pager import Pager
 from .text import clip, visible, visible_json
 
@@ -47,6 +48,8 @@ class Screen:
     """Where a command prints, and the exit code it comes to."""
 
     def __init__(self, color: ColorChoice = "auto", *, pager: bool = False) -> None:
+        self.clock = Clock()
+        """How moments are shown, and what typed ones mean."""
         self._out: TextIO = sys.stdout if sys.stdout is not None else open(os.devnull, "w")  # noqa: SIM115
         self._err: TextIO = sys.stderr if sys.stderr is not None else open(os.devnull, "w")  # noqa: SIM115
         if isinstance(self._out, io.TextIOWrapper):

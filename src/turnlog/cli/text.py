@@ -49,11 +49,6 @@ def rfc3339(ms: int) -> str | None:
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def clock(ms: int) -> str:
-    """Epoch ms for people: RFC 3339, or the number when no calendar has it."""
-    return rfc3339(ms) or f"{ms} ms"
-
-
 def duration(ms: float) -> str:
     """A duration for people."""
     if ms < 1000:

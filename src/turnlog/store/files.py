@@ -209,6 +209,10 @@ class FileStore:
             raise SessionLocked(
                 f"session {session_id} has no lock file, so dsh may be writing it; end dsh, then resume it with force"
             )
+        return self._take_at(session_id, path)
+
+    def _take_at(self, session_id: str, path: Path) -> _Writing:
+        """The same for a log file that is known already."""
         lock = self._lock(path.parent, session_id)
         try:
             source = Source(self._fs.read(path), name=str(path))

@@ -101,50 +101,46 @@ class LineReader:
         return PackedRun(value["type"], int(value["seq0"]), int(value["time0"]), Raw(member_text(line, "data")))
 
     def _event(self, line: bytes, value: dict[str, Any]) -> AnyEvent | Unknown | Fault:
-        fault = _envelope_fault(value)
-        if fault is not None and fault.code != "time":
-            return fault
-        event = self._build(line, value)
+        fault = _unreadable(value)
         if fault is not None:
-            return fault if isinstance(event, Fault) else fault._replace(event=event)
-        if isinstance(event, Fault):
-            return event
-        known = value["type"] in self._format_kinds
-        if value.get("ignorable", True) is not True:
-            if known:
-                return Fault("envelope", "ignorable may be absent or true, nothing else.", None, event)
-            return Unknown(event, required=True)
-        return event if known else Unknown(event, required="ignorable" not in value)
-
-    @property
-    def _format_kinds(self) -> Any:
-        return self._kind.codec.kinds
-
-    def _build(self, line: bytes, value: dict[str, Any]) -> AnyEvent | Fault:
-        operation: Any = value.get("surfaceOp", UNSET)
-        if isinstance(operation, dict):
-            try:
-                operation = msgspec.convert(operation, self._format.replace)
-            except msgspec.ValidationError as error:
-                return Fault("surface", f"surfaceOp is no replace of {self._format.name}: {_short(error)}.")
-        elif operation is not UNSET and operation != "append":
-            return Fault("surface", 'surfaceOp is neither "append" nor a replace.')
-        sources: Any = value.get("sourceEventSeqs", UNSET)
-        if sources is not UNSET:
-            if not isinstance(sources, list) or not all(map(_is_source, sources)):
-                return Fault("sources", "sourceEventSeqs is no list of seqs.")
-            sources = tuple(tuple(one) if isinstance(one, list) else int(one) for one in sources)
-        ignorable: Any = True if value.get("ignorable") is True else UNSET
-        kind = self._kind if value["type"] in self._format_kinds else self.loose
-        return kind(
+            return fault
+        operation, sources, fault = self._placing(value)
+        fault = _odd(value) or fault
+        allowed, known = value.get("ignorable", True) is True, value["type"] in self._kind.codec.kinds
+        if known and not allowed:
+            fault = fault or Fault("envelope", "ignorable may be absent or true, nothing else.")
+        kind = self._kind if known else self.loose
+        event = kind(
             value["type"],
             int(value["seq"]),
             int(value["time"]),
             Raw(member_text(line, "data")),
             operation,
             sources,
-            ignorable,
+            True if allowed and "ignorable" in value else UNSET,  # type: ignore[arg-type]
         )
+        found = event if known else Unknown(event, required=not allowed or "ignorable" not in value)
+        return found if fault is None else fault._replace(event=found)
+
+    def _placing(self, value: dict[str, Any]) -> tuple[Any, Any, Fault | None]:
+        """Surface operation and sources, or UNSET where they are none, and why."""
+        operation: Any = value.get("surfaceOp", UNSET)
+        sources: Any = value.get("sourceEventSeqs", UNSET)
+        fault = None
+        if sources is not UNSET:
+            if isinstance(sources, list) and all(map(_is_source, sources)):
+                sources = tuple(tuple(one) if isinstance(one, list) else int(one) for one in sources)
+            else:
+                sources, fault = UNSET, Fault("sources", "sourceEventSeqs is no list of seqs.")
+        if isinstance(operation, dict):
+            try:
+                operation = msgspec.convert(operation, self._format.replace)
+            except msgspec.ValidationError as error:
+                fault = Fault("surface", f"surfaceOp is no replace of {self._format.name}: {_short(error)}.")
+                operation = UNSET
+        elif operation is not UNSET and operation != "append":
+            operation, fault = UNSET, Fault("surface", 'surfaceOp is neither "append" nor a replace.')
+        return operation, sources, fault
 
     @property
     def loose(self) -> type[AnyEvent]:
@@ -154,10 +150,8 @@ class LineReader:
         return self._loose
 
 
-def _envelope_fault(value: dict[str, Any]) -> Fault | None:
-    extra = sorted(value.keys() - ENVELOPE)
-    if extra:
-        return Fault("envelope", f"the event has a member {extra[0]!r} that no event has.")
+def _unreadable(value: dict[str, Any]) -> Fault | None:
+    """Why nothing of an event can be shown, or None."""
     for name in ("type", "seq", "time", "data"):
         if name not in value:
             return Fault("envelope", f"the event has no {name!r}.")
@@ -165,14 +159,23 @@ def _envelope_fault(value: dict[str, Any]) -> Fault | None:
         return Fault("envelope", "type is no string.")
     if not _is_seq(value["seq"]):
         return Fault("envelope", f"seq is {_show(value['seq'])}, not an integer from 0 to 2**53 - 1.")
-    if not _is_int(value["time"]) or abs(value["time"]) > MAX_SAFE:
-        code = "time" if _is_int(value["time"]) else "envelope"
-        return Fault(
-            code,
-            f"time is {_show(value['time'])}, not epoch milliseconds within ±(2**53 - 1).",
-            "Other readers cannot hold it.",
-        )
-    return None
+    return None if _is_int(value["time"]) else _bad_time("envelope", value)
+
+
+def _odd(value: dict[str, Any]) -> Fault | None:
+    """What a readable event may not have in its envelope, or None."""
+    extra = sorted(value.keys() - ENVELOPE)
+    if extra:
+        return Fault("envelope", f"the event has a member {extra[0]!r} that no event has.")
+    return _bad_time("time", value) if abs(value["time"]) > MAX_SAFE else None
+
+
+def _bad_time(code: str, value: dict[str, Any]) -> Fault:
+    return Fault(
+        code,
+        f"time is {_show(value['time'])}, not epoch milliseconds within ±(2**53 - 1).",
+        "Other readers cannot hold it.",
+    )
 
 
 def _is_int(value: Any) -> bool:
