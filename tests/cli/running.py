@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -63,3 +63,28 @@ def spawn(
 def golden(name: str) -> str:
     """What a command must print, to the letter."""
     return (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def on_terminal(arguments: list[str], env: dict[str, str]) -> tuple[bytes, int]:
+    """Run with a pseudo-terminal as standard output and error; gives what appears on it and the exit code."""
+    import pty
+
+    leader, follower = pty.openpty()
+    environment = {**{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS", "PAGER")}, **env}
+    command = [sys.executable, "-c", "import sys; from turnlog.cli import main; sys.exit(main())", *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=follower, stderr=follower, env=environment)
+    os.close(follower)
+    shown = b"".join(_chunks(leader))
+    os.close(leader)
+    return shown.replace(b"\r\n", b"\n"), process.wait()
+
+
+def _chunks(leader: int) -> Iterator[bytes]:
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:  # Linux says so when the other side is closed
+            return
+        if not piece:
+            return
+        yield piece

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.running import Ran, spawn
+from tests.cli.running import Ran, on_terminal, spawn
 from tests.views.logs import CASES, LONG, SAMPLE, root
 
 COMMANDS = {
@@ -227,28 +227,3 @@ def test_the_docstring_of_the_command_line_lists_its_exit_codes() -> None:
     documented = turnlog.cli.__doc__ or ""
     for code in ("0", "1", "2", "3", "4", "70", "74", "130", "141"):
         assert re.search(rf"\b{code}\b", documented)
-
-
-def on_terminal(arguments: list[str], env: dict[str, str]) -> tuple[bytes, int]:
-    """Run with a pseudo-terminal as standard output and error; gives what appears on it and the exit code."""
-    import pty
-
-    leader, follower = pty.openpty()
-    environment = {**{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS", "PAGER")}, **env}
-    command = [sys.executable, "-c", "import sys; from turnlog.cli import main; sys.exit(main())", *arguments]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=follower, stderr=follower, env=environment)
-    os.close(follower)
-    shown = b"".join(_chunks(leader))
-    os.close(leader)
-    return shown.replace(b"\r\n", b"\n"), process.wait()
-
-
-def _chunks(leader: int) -> Iterator[bytes]:
-    while True:
-        try:
-            piece = os.read(leader, 65536)
-        except OSError:  # Linux says so when the other side is closed
-            return
-        if not piece:
-            return
-        yield piece

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+
+import pytest
 
 from tests.cli.running import Ran
 from tests.views.logs import CASES, root
@@ -66,3 +71,92 @@ def test_sessions_whose_name_and_header_disagree_are_flagged(run: Callable[..., 
     shown = run("ls", "--root", CASES / "BC-061" / "root")
     assert shown.code == 4
     assert shown.out.count("damaged:") >= 4
+
+
+# -- filters --------------------------------------------------------------------------------------------------------
+
+DAYS = ("2026-01-01T08:00:00Z", "2026-01-02T08:00:00Z", "2026-01-02T20:00:00Z", "2026-01-03T08:00:00Z")
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    """A root with sessions of three days, a b c d from old to new."""
+    for id, when in zip("abcd", DAYS, strict=True):
+        stored(tmp_path, id, int(datetime.fromisoformat(when).timestamp() * 1000))
+    return tmp_path
+
+
+def stored(place: Path, id: str, created: int) -> None:
+    header = {"type": "session", "version": 0, "id": id, "createdAt": created, "delegationDepth": 0}
+    directory = place / "_no-cwd" / id
+    directory.mkdir(parents=True)
+    (directory / "session.jsonl").write_text(json.dumps(header) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], "dcba"),
+        (["--since", "2026-01-02"], "dcb"),
+        (["--until", "2026-01-02"], "cba"),
+        (["--since", "2026-01-02", "--until", "2026-01-02"], "cb"),
+        (["--since", "2026-01-02T08:00:00.001Z"], "dc"),
+        (["--since", "2026-01-02T21:00:00+01:00"], "dc"),
+        (["--limit", "2"], "dc"),
+        (["--limit", "9"], "dcba"),
+        (["--until", "2026-01-02", "--limit", "1"], "c"),
+    ],
+)
+def test_sessions_are_listed_by_when_they_began(
+    run: Callable[..., Ran], days: Path, options: list[str], expected: str
+) -> None:
+    shown = run("ls", "--root", days, *options)
+    assert shown.code == 0
+    assert [line.split()[0] for line in shown.out.splitlines()[1:]] == list(expected)
+    listed = run("ls", "--root", days, "--json", *options)
+    assert [one["id"] for one in listed.json["sessions"]] == list(expected)
+    assert listed.err == shown.err
+
+
+def test_an_age_lists_what_began_since_then(run: Callable[..., Ran], tmp_path: Path) -> None:
+    now = time.time_ns() // 1_000_000
+    for hours in (1, 5, 50):
+        stored(tmp_path, f"h{hours}", now - hours * 3_600_000)
+    assert [one["id"] for one in run("ls", "--root", tmp_path, "--since", "2d", "--json").json["sessions"]] == [
+        "h1",
+        "h5",
+    ]
+    assert [one["id"] for one in run("ls", "--root", tmp_path, "--until", "2d", "--json").json["sessions"]] == ["h50"]
+
+
+def test_what_the_limit_leaves_out_is_said_beside_the_data(run: Callable[..., Ran], days: Path) -> None:
+    assert (
+        run("ls", "--root", days, "--limit", "3").err == "turnlog: 3 of 4 sessions are shown; raise --limit for more\n"
+    )
+    assert run("ls", "--root", days, "--limit", "4").err == ""
+    assert run("ls", "--root", days, "--limit", "-1").code == 2
+    none = run("ls", "--root", days, "--limit", "0")
+    assert (none.code, none.out) == (0, "")
+    assert "0 of 4" in none.err
+
+
+def test_no_session_of_that_time_is_nothing_found_and_says_that_there_are_others(
+    run: Callable[..., Ran], days: Path
+) -> None:
+    shown = run("ls", "--root", days, "--since", "2026-02-01")
+    assert shown == Ran(1, "", "turnlog: no session began in that time; there are 4 of other times\n")
+    assert run("ls", "--root", days, "--since", "2026-02-01", "--json").json["sessions"] == []
+
+
+def test_damaged_sessions_that_are_left_out_do_not_count(run: Callable[..., Ran], days: Path) -> None:
+    (days / "_no-cwd" / "broken").mkdir()
+    (days / "_no-cwd" / "broken" / "session.jsonl").touch()  # its time is that of the file: the newest
+    shown = run("ls", "--root", days, "--limit", "1")
+    assert (shown.code, "1 of 1 sessions" in shown.err, "1 of 5 sessions" in shown.err) == (4, True, True)
+    shown = run("ls", "--root", days, "--until", "2026-01-03")
+    assert (shown.code, shown.err) == (0, "")
+
+
+def test_the_column_of_problems_is_named_when_there_are_any(run: Callable[..., Ran], days: Path) -> None:
+    assert "PROBLEM" in run("ls", "--root", BAD).out.splitlines()[0]
+    assert "PROBLEM" not in run("ls", "--root", days).out.splitlines()[0]

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from .completion import event_types, session_ids
 from .opening import Which, split_words
-from .options import AsJson, AsStored, Latest, Roots, SessionName
+from .options import AsJson, AsStored, Latest, Limit, Roots, SessionName, Since, Until
 from .screen import Screen
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ app = typer.Typer(
 \b
   turnlog ls                          which sessions there are
   turnlog show --latest               the outline of the newest one
-  turnlog messages 27d2               what the model saw, of the session whose id begins so
+  turnlog messages session-9b26       what the model saw, of the session whose id begins so
   turnlog call session.jsonl call_1   the life of a tool call
   turnlog replay --latest --speed 4   watch it happen again
 
@@ -35,8 +36,9 @@ Addresses: t3  t3.s2  t3.s2.a1  call:ID  t3.s2.call:ID  msg:ID  @SEQ  @SEQ/k
 stdout is data only. Exit codes: 0 ok, 1 nothing found (verify: faults), 2 usage,
 3 unreadable or unsupported, 4 read in part, 70 a fault of turnlog, 74 output
 cannot be written, 130 interrupted, 141 the reader of the output went away.
---color auto|always|never and --no-pager work with every command; so do NO_COLOR,
-COLUMNS and PAGER.
+--json prints times in UTC; tables print local time, or that of --timezone.
+--color, --no-pager and --timezone may stand anywhere; NO_COLOR, COLUMNS, PAGER and
+TZ are honoured.
 """,
 )
 
@@ -44,6 +46,14 @@ COLUMNS and PAGER.
 @app.callback()
 def _options(
     version: Annotated[bool, typer.Option("--version", "-V", is_eager=True, help="Print the version.")] = False,
+    # Taken out of the line before it is parsed (run.py); here for the help and for shells.
+    _color: Annotated[
+        str, typer.Option("--color", metavar="auto|always|never", show_default=False, help="Colour the output.")
+    ] = "auto",
+    _no_pager: Annotated[bool, typer.Option("--no-pager", help="Never start a pager.")] = False,
+    _timezone: Annotated[
+        str, typer.Option("--timezone", metavar="ZONE", show_default=False, help="local, UTC or Europe/Berlin.")
+    ] = "local",
 ) -> None:
     if version:
         from turnlog import __version__
@@ -53,11 +63,28 @@ def _options(
 
 
 @app.command("ls")
-def _ls(context: typer.Context, root: Roots = None, as_json: AsJson = False) -> None:
-    """List sessions, newest first. Damaged ones are rows with their reason (then the exit code is 4)."""
+def _ls(
+    context: typer.Context,
+    root: Roots = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """List sessions, newest first.
+
+    \b
+      turnlog ls                                     all of them
+      turnlog ls --since 3d --limit 10               the newest of the last three days
+      turnlog ls --since 2026-01-01 --until 2026-01-31
+      turnlog ls --root /backup/sessions --json      those of another place
+
+    CREATED is when a session began; --since and --until go by it. Damaged sessions are rows with their reason; then
+    the exit code is 4.
+    """
     from .commands.ls import ls
 
-    ls(_screen(context), root or [], as_json=as_json)
+    ls(_screen(context), root or [], since=since, until=until, limit=limit, as_json=as_json)
 
 
 @app.command("show")
@@ -72,7 +99,16 @@ def _show(
     as_stored: AsStored = False,
     as_json: AsJson = False,
 ) -> None:
-    """Outline of a session: turns, steps, chunks, calls, and whatever is out of the ordinary."""
+    """Outline of a session.
+
+    \b
+      turnlog show --latest                 turns, steps, chunks and calls of the newest one
+      turnlog show session.jsonl --all      also messages, results and all other events
+      turnlog show session-9b26 --json      for programs: with times, durations, usage
+
+    Without --all, events that are neither boundary, chunk nor call show only when they are out of the ordinary:
+    failures, retries, decisions.
+    """
     from .commands.show import show
 
     which = Which(session, latest, root or [])
@@ -90,6 +126,7 @@ def _events(
         typer.Option(
             "--type",
             metavar="TYPE",
+            autocompletion=event_types,
             help="Only these types: tool/call, tool/*, several with commas.",
             show_default=False,
         ),
@@ -102,15 +139,24 @@ def _events(
     stop: Annotated[
         str | None, typer.Option("--to", metavar="ADDRESS", help="Up to this event, included.", show_default=False)
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=0, metavar="N", help="At most so many.", show_default=False)
-    ] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
-    """Events as they are stored. With --json: one log line per line and nothing else (NDJSON)."""
+    """Events as they are stored.
+
+    \b
+      turnlog events session.jsonl --type tool/call,tool/result
+      turnlog events session.jsonl --turn 1 --from @3 --limit 20
+      turnlog events --latest --since 10m       what was logged in the last ten minutes
+      turnlog events --latest --json | jq .type
+
+    All conditions have to hold. --json prints one log line per line and nothing else (NDJSON).
+    """
     from .commands.events import Filter, events
 
-    wanted = Filter(tuple(type or ()), turn, start, stop, limit)
+    wanted = Filter(tuple(type or ()), turn, since, until, start, stop, limit)
     events(_screen(context), Which(session, latest, root or []), wanted, as_json=as_json)
 
 
@@ -132,7 +178,12 @@ def _messages(
     as_stored: AsStored = False,
     as_json: AsJson = False,
 ) -> None:
-    """The messages the model sees: derived from the log, one per line.
+    """The messages the model sees, one per line.
+
+    \b
+      turnlog messages session.jsonl                what it sees now
+      turnlog messages session.jsonl --before @5    what it saw before event 5 was appended
+      turnlog messages --latest --json              for programs
 
     --json prints {"schemaVersion", "messages"}; messages are in the canonical shape, unknown members kept. When some
     come from synthetic closers, "synthetic" lists their positions.
@@ -146,12 +197,20 @@ def _messages(
 @app.command("turn")
 def _turn(
     context: typer.Context,
-    words: Annotated[list[str], typer.Argument(metavar="[SESSION] TURN", help="TURN is a number or t3.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="[SESSION] TURN", autocompletion=session_ids, help="TURN is a number or t3."),
+    ],
     latest: Latest = False,
     root: Roots = None,
     as_json: AsJson = False,
 ) -> None:
-    """Every event of a turn."""
+    """Every event of a turn.
+
+    \b
+      turnlog turn session.jsonl 1
+      turnlog turn --latest t1 --json
+    """
     from .commands.turn import turn
 
     session, number = split_words(words, latest, "TURN")
@@ -161,12 +220,22 @@ def _turn(
 @app.command("call")
 def _call(
     context: typer.Context,
-    words: Annotated[list[str], typer.Argument(metavar="[SESSION] CALL", help="CALL is a call id, or its address.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="[SESSION] CALL", autocompletion=session_ids, help="CALL is a call id, or its address."),
+    ],
     latest: Latest = False,
     root: Roots = None,
     as_json: AsJson = False,
 ) -> None:
-    """The life of a tool call: block, argument stream, approvals, result, what cites it. All calls with that id."""
+    """The life of a tool call.
+
+    \b
+      turnlog call session.jsonl call_1                  every call with that id
+      turnlog call session.jsonl t1.s1.call:call_1       one of them
+
+    Block, argument stream, approvals, result, and what cites it.
+    """
     from .commands.call import call
 
     session, name = split_words(words, latest, "CALL")
@@ -176,12 +245,22 @@ def _call(
 @app.command("sources")
 def _sources(
     context: typer.Context,
-    words: Annotated[list[str], typer.Argument(metavar="[SESSION] ADDRESS", help="@SEQ, SEQ, call:ID, msg:ID, …")],
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="[SESSION] ADDRESS", autocompletion=session_ids, help="@SEQ, SEQ, call:ID, msg:ID, …"),
+    ],
     latest: Latest = False,
     root: Roots = None,
     as_json: AsJson = False,
 ) -> None:
-    """Where something comes from: what it cites, what cites it, and what took its place."""
+    """Where something comes from.
+
+    \b
+      turnlog sources session.jsonl @5            what event 5 cites and what cites it
+      turnlog sources session.jsonl call:call_1   the same for a call
+
+    Also what it took the place of, and what took its place.
+    """
     from .commands.sources import sources
 
     session, address = split_words(words, latest, "ADDRESS")
@@ -204,7 +283,12 @@ def _replay(
     as_stored: AsStored = False,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a session again at its recorded token timing.
+    """Watch a session again at its recorded timing.
+
+    \b
+      turnlog replay --latest --speed 4                   four times as fast
+      turnlog replay session.jsonl --from t1.s1 --idle-limit 2
+      turnlog replay session.jsonl --json                 frames for programs
 
     --json prints one frame per line at once, each with its waitMs, and does not wait.
     """
@@ -226,7 +310,14 @@ def _verify(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a log against every rule. Exit code: 0 ok, 1 faults, 3 refused, 4 torn tail (or refused, --forensic)."""
+    """Check a log against every rule.
+
+    \b
+      turnlog verify session.jsonl
+      turnlog verify --latest --forensic      also what is readable of a refused log
+
+    Exit code: 0 ok, 1 faults, 3 refused, 4 torn tail (or refused, with --forensic).
+    """
     from .commands.verify import verify
 
     verify(_screen(context), Which(session, latest, root or []), forensic=forensic, as_json=as_json)

@@ -28,7 +28,7 @@ def event_types(incomplete: str) -> list[str]:
     from turnlog.events import Vocabulary
 
     before, comma, begun = incomplete.rpartition(",")
-    return [f"{before}{comma}{type}" for type in sorted(Vocabulary.core.types) if type.startswith(begun)]
+    return [f"{before}{comma}{type}" for type in sorted(Vocabulary.core) if type.startswith(begun)]
 
 
 def _ids(roots: Iterable[object], begun: str) -> list[str]:

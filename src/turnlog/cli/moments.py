@@ -26,11 +26,6 @@ class Period(NamedTuple):
         """Whether a moment lies in it."""
         return (self.since is None or ms >= self.since) and (self.until is None or ms <= self.until)
 
-    @property
-    def whole(self) -> bool:
-        """Whether it holds every moment."""
-        return self.since is None and self.until is None
-
 
 class Clock:
     """Reads and shows moments in a time zone: the one of this machine (``TZ``) unless *name* says another."""

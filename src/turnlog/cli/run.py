@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line."""
     display, rest = _take_display(list(arguments))
     color = display.color
-    screen = Screen(color if color in _COLORS else "auto", pager=display.pager)  # type: ignore[arg-type]
+    screen = Screen(Clock(), color if color in _COLORS else "auto", pager=display.pager)  # type: ignore[arg-type]
     try:
         if color not in _COLORS:
             screen.hint(f"--color takes {', '.join(_COLORS)}, not {color!r}")
@@ -80,9 +80,12 @@ def _take_display(arguments: list[str]) -> tuple[_Display, list[str]]:
         name, equals, value = word.partition("=")
         if word == "--":
             return display, [*rest, word, *arguments]
-        if name in ("--color", "--timezone"):
-            value = value if equals else arguments.pop(0) if arguments else ""
-            display = display._replace(**{name.removeprefix("--"): value})
+        if name in ("--color", "--timezone") and not equals:
+            value = arguments.pop(0) if arguments else ""
+        if name == "--color":
+            display = display._replace(color=value)
+        elif name == "--timezone":
+            display = display._replace(timezone=value)
         elif word == "--no-pager":
             display = display._replace(pager=False)
         else:

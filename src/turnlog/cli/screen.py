@@ -11,11 +11,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TextIO, TypeAlias
 
-from .moments import Clock
 from .pager import Pager
 from .text import clip, visible, visible_json
+
+if TYPE_CHECKING:
+    from .moments import Clock
 
 ColorChoice: TypeAlias = Literal["auto", "always", "never"]
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
@@ -47,8 +49,8 @@ class Styled(NamedTuple):
 class Screen:
     """Where a command prints, and the exit code it comes to."""
 
-    def __init__(self, color: ColorChoice = "auto", *, pager: bool = False) -> None:
-        self.clock = Clock()
+    def __init__(self, clock: Clock, color: ColorChoice = "auto", *, pager: bool = False) -> None:
+        self.clock = clock
         """How moments are shown, and what typed ones mean."""
         self._out: TextIO = sys.stdout if sys.stdout is not None else open(os.devnull, "w")  # noqa: SIM115
         self._err: TextIO = sys.stderr if sys.stderr is not None else open(os.devnull, "w")  # noqa: SIM115

@@ -124,7 +124,10 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
 
     def line(self) -> bytes:
         """The event as a format-0 log line, without the newline."""
-        parts = [b'{"type":%b,"seq":%d,"time":%d,"data":%b' % (dump(self.type), self.seq, self.time, self.raw)]
+        head = b'{"type":%b,"seq":%d,"time":%d,"data":%b' % (dump(self.type), self.seq, self.time, self.raw)
+        if self.surface_op is UNSET and self._sources is UNSET and self._ignorable is UNSET:
+            return head + b"}"
+        parts = [head]
         if self._sources is not UNSET:
             stored = self._sources
             parts.append(b',"sourceEventSeqs":' + (bytes(stored) if isinstance(stored, Raw) else dump(stored)))

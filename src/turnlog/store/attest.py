@@ -56,7 +56,10 @@ class RunningHash:
 
     def extend(self, events: Iterable[AnyEvent]) -> None:
         """Take in the next events."""
-        lines = [event.line() for event in events]
+        self.extend_lines([event.line() for event in events])
+
+    def extend_lines(self, lines: list[bytes]) -> None:
+        """The same by their own lines, without newlines."""
         if lines:
             text = b"\n".join([*lines, b""])
             self._hash.update(text)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from turnlog.log import AnyEvent, Durable, Session
@@ -21,13 +22,17 @@ from turnlog.log.session import epoch_ms
 
 from .attest import RunningHash, attest_line
 from .base import Store
-from .encode import lines_of
-from .errors import StoreError
+from .encode import packed_lines
+from .errors import StoreError, WriteFailed
 
 WRITE_WITHIN: Final = 0.02
 """Seconds until an accepted event of a plain log is written."""
 SYNC_WITHIN: Final = 0.2
 """Seconds until an accepted event is durable."""
+RETRY_WITHIN: Final = 1.0
+"""Seconds until a batch that the disk refused is tried again, if nothing asks for it earlier."""
+WORKERS: Final = 16
+"""Sessions whose disk is waited for at once; more gained nothing on local disks."""
 
 
 class WriteThread:
@@ -35,23 +40,29 @@ class WriteThread:
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._due: list[tuple[float, int, WriteBehind]] = []
+        self._due: dict[WriteBehind, float] = {}
+        """When each writer is to work next; one time per writer, so that work never multiplies."""
+        self._queue: list[tuple[float, int, WriteBehind]] = []
+        """The same in order of time, with entries that were superseded."""
         self._numbers = itertools.count()
         self._thread: threading.Thread | None = None
         self._closing = False
 
     def schedule(self, writer: WriteBehind, at: float) -> None:
-        """Have *writer* work at *at* (monotonic seconds), or as soon after as it can be."""
+        """Have *writer* work at *at* (monotonic seconds) or earlier, or as soon after as it can be."""
         with self._condition:
-            heapq.heappush(self._due, (at, next(self._numbers), writer))
+            if self._due.get(writer, math.inf) <= at:
+                return
+            self._due[writer] = at
+            heapq.heappush(self._queue, (at, next(self._numbers), writer))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="turnlog-writer", daemon=True)
                 self._thread.start()
-            if self._due[0][0] >= at:
+            if self._queue[0][2] is writer:
                 self._condition.notify()
 
     def close(self) -> None:
-        """End the thread when nothing is due any more."""
+        """Do what is due, now, and end the thread."""
         with self._condition:
             self._closing = True
             self._condition.notify()
@@ -59,14 +70,24 @@ class WriteThread:
             self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            with self._condition:
-                while not self._due or self._due[0][0] > time.monotonic():
-                    if self._closing and not self._due:
-                        return
-                    self._condition.wait(self._due[0][0] - time.monotonic() if self._due else None)
-                writer = heapq.heappop(self._due)[2]
+        while (writer := self._next()) is not None:
             writer.work()
+
+    def _next(self) -> WriteBehind | None:
+        """Wait for the next writer that is due; None ends the thread."""
+        queue, due = self._queue, self._due
+        with self._condition:
+            while True:
+                while queue and due.get(queue[0][2]) != queue[0][0]:
+                    heapq.heappop(queue)
+                wait = queue[0][0] - time.monotonic() if queue else None
+                if wait is not None and (wait <= 0 or self._closing):
+                    writer = heapq.heappop(queue)[2]
+                    del due[writer]
+                    return writer
+                if self._closing:
+                    return None
+                self._condition.wait(wait)
 
 
 class WriteBehind:
@@ -92,33 +113,33 @@ class WriteBehind:
         self._frames = frames
         self._hash = hash
         self._pending: deque[AnyEvent] = deque()
+        self._working = threading.Lock()
+        """Held while the store is used."""
         self._mutex = threading.Lock()
         self._waiting: list[tuple[int, Future[Durable]]] = []
+        self._closed = False
         self._scheduled = False
         self._oldest = 0.0
         self._unsynced_since: float | None = None
+        self._accepted = written
         self._written = written
         self._durable = written
         self.failure: StoreError | None = None
-        """Why the last attempt to write failed; cleared when a later one succeeds."""
+        """Why the store could not keep what was accepted; None again as soon as it could."""
         for event in session.events[written:]:
-            self._pending.append(event)
+            self._accept(event)
         self._subscription = session.subscribe(self._accept)
         session.attach(self)
-        if self._pending:
-            self._wake()
 
     # -- the session's thread -----------------------------------------------------------------------------------
 
     def _accept(self, event: AnyEvent) -> None:
         self._pending.append(event)
+        self._accepted += 1
         if not self._scheduled:
-            self._wake()
-
-    def _wake(self) -> None:
-        self._scheduled = True
-        self._oldest = now = time.monotonic()
-        self._thread.schedule(self, now + (SYNC_WITHIN if self._frames else WRITE_WITHIN))
+            self._scheduled = True
+            self._oldest = now = time.monotonic()
+            self._thread.schedule(self, now + (SYNC_WITHIN if self._frames else WRITE_WITHIN))
 
     async def durable(self, length: int) -> Durable:
         """See :class:`~turnlog.log.Durability`. Raises why the store could not, once; waiting again tries again."""
@@ -131,38 +152,45 @@ class WriteBehind:
         future: Future[Durable] = Future()
         future.set_running_or_notify_cancel()
         with self._mutex:
-            self._waiting.append((length, future))
-        self._thread.schedule(self, 0.0)
+            if not self._closed:
+                self._waiting.append((length, future))
+        if self._closed:
+            self._answer([(length, future)])
+        else:
+            self._thread.schedule(self, time.monotonic())
         return future
 
     def close(self) -> None:
-        """Write and sync what is left, then let go of the session. Raises what writing raises."""
+        """Write and sync what was accepted, then let go of the session and the store. Raises what writing raises."""
         self._subscription.close()
-        self.barrier(len(self.session)).result()
+        try:
+            self.barrier(self._accepted).result()
+        finally:
+            with self._working, self._mutex:
+                self._closed = True
+                waiting, self._waiting = self._waiting, []
+            self._answer(waiting)
 
     # -- the writer's thread ------------------------------------------------------------------------------------
 
     def work(self) -> None:
         """Write what is pending and sync what is due; never raises."""
-        with self._mutex:
-            waiting, self._waiting = self._waiting, []
-        now = time.monotonic()
-        try:
-            self._write()
-            if (
-                waiting
-                or self._frames
-                or (self._unsynced_since is not None and now - self._unsynced_since >= SYNC_WITHIN)
-            ):
-                self._sync()
+        with self._working:
+            if self._closed:
+                return
+            with self._mutex:
+                waiting, self._waiting = self._waiting, []
+            try:
+                self._write()
+                if waiting or self._frames or self._is_sync_due():
+                    self._sync()
+            except Exception as error:  # any store's error belongs to its session; the thread serves others too
+                self._fail(error, waiting)
+                return
+            if self._durable == self._written:
+                self.failure = None
             elif self._unsynced_since is not None:
                 self._thread.schedule(self, self._unsynced_since + SYNC_WITHIN)
-        except StoreError as error:
-            self.failure = error
-            for _length, future in waiting:
-                future.set_exception(error)
-            return
-        self.failure = None
         self._answer(waiting)
 
     def _write(self) -> None:
@@ -181,6 +209,9 @@ class WriteBehind:
         if self._unsynced_since is None:
             self._unsynced_since = self._oldest
 
+    def _is_sync_due(self) -> bool:
+        return self._unsynced_since is not None and time.monotonic() - self._unsynced_since >= SYNC_WITHIN
+
     def _sync(self) -> None:
         if self._durable == self._written:
             return
@@ -188,11 +219,30 @@ class WriteBehind:
         self._durable = self._written
         self._unsynced_since = None
 
+    def _fail(self, error: Exception, waiting: list[tuple[int, Future[Durable]]]) -> None:
+        if not isinstance(error, StoreError):
+            told = WriteFailed(f"session {self.session.id}: its store failed: {error!r}; what is not durable yet stays "
+                               "in memory")
+            told.__cause__ = error
+            error = told
+        self.failure = error
+        if isinstance(error, WriteFailed):  # space may come back; another writer does not go away
+            self._thread.schedule(self, time.monotonic() + RETRY_WITHIN)
+        for _length, future in waiting:
+            future.set_exception(error)
+
     def _answer(self, waiting: list[tuple[int, Future[Durable]]]) -> None:
         for length, future in waiting:
             if self._durable >= length:
                 future.set_result(Durable(length))
-            else:  # the barrier came with events that were accepted after this batch was taken
+            elif self._closed:
+                future.set_exception(
+                    StoreError(
+                        f"session {self.session.id} was released with {self._durable} durable events; later ones are "
+                        "in memory only. Resume it to go on."
+                    )
+                )
+            else:  # another subscriber asked before we were told the event
                 with self._mutex:
                     self._waiting.append((length, future))
-                self._thread.schedule(self, 0.0)
+                self._thread.schedule(self, time.monotonic() + WRITE_WITHIN)

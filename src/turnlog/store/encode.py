@@ -22,16 +22,21 @@ LONGEST_RUN: Final = 1024
 
 
 def lines_of(events: Sequence[AnyEvent], *, packed: bool = True) -> list[bytes]:
-    """The lines of consecutive events, in order, each with its newline."""
-    if not packed:
-        return [event.line() + b"\n" for event in events]
-    lines: list[bytes] = []
+    """The stored lines of consecutive events, in order, without newlines."""
+    return packed_lines(events, [event.line() for event in events]) if packed else [event.line() for event in events]
+
+
+def packed_lines(events: Sequence[AnyEvent], lines: Sequence[bytes]) -> list[bytes]:
+    """The same, given each event's own line."""
+    stored: list[bytes] = []
+    at = 0
     for run in _runs(events):
         if len(run) >= SHORTEST_RUN:
-            lines.append(_row(run) + b"\n")
+            stored.append(_row(run))
         else:
-            lines += [event.line() + b"\n" for event in run]
-    return lines
+            stored += lines[at : at + len(run)]
+        at += len(run)
+    return stored
 
 
 def _runs(events: Sequence[AnyEvent]) -> Iterator[list[AnyEvent]]:

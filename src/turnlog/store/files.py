@@ -28,7 +28,7 @@ from .discover import list_sessions
 from .encode import lines_of
 from .errors import AppendConflict, LogUnsupported, SessionAmbiguous, SessionLocked, SessionNotFound, WriteFailed
 from .finding import Finding, Place
-from .fs import Fs, OsFs, write_all
+from .fs import Fs, Handle, OsFs, write_all
 from .header import header_line
 from .liveness import LOCK_NAME
 from .lock import SessionLock
@@ -47,6 +47,7 @@ class _Writing:
         self.directory = directory
         self.notes = b""
         """Attestation that waits for the next sync."""
+        self.attest: Handle | None = None
 
 
 class FileStore:
@@ -139,7 +140,7 @@ class FileStore:
         writing.log.sync()
         attest, writing.notes = writing.notes + attest, b""
         if attest:
-            self._attest(writing.directory / ATTEST_NAME, attest)
+            self._attest(writing, attest)
 
     def release(self, session_id: str) -> None:
         """End writing a session: give back its file and its lock."""
@@ -147,6 +148,8 @@ class FileStore:
         self._created.pop(session_id, None)
         if writing is not None:
             writing.log.close()
+            if writing.attest is not None:
+                writing.attest.close()
             if writing.lock is not None:
                 writing.lock.release()
 
@@ -155,16 +158,17 @@ class FileStore:
         for session_id in list(self._writing):
             self.release(session_id)
 
-    def _attest(self, path: Path, data: bytes) -> None:
+    def _attest(self, writing: _Writing, data: bytes) -> None:
         with contextlib.suppress(OSError):
-            try:
-                handle = self._fs.open(path)
-            except FileNotFoundError:
-                handle = self._fs.create(path)
-            try:
-                write_all(handle, data)
-            finally:
-                handle.close()
+            if writing.attest is None:
+                writing.attest = self._open_attest(writing.directory / ATTEST_NAME)
+            write_all(writing.attest, data)
+
+    def _open_attest(self, path: Path) -> Handle:
+        try:
+            return self._fs.open(path)
+        except FileNotFoundError:
+            return self._fs.create(path)
 
     def _directory(self, header: SessionHeader) -> Path:
         return self.root / encode_project(header.cwd) / encode_session(header.id)
@@ -260,7 +264,7 @@ class FileStore:
         writing = _Writing(file, lock, path.parent)
         if log.torn is not None:
             again = lines_of(list(log.rows.iterate(won, log.rows.length)))
-            file.mend(log.torn.offset, [line[:-1] for line in again], newline=False)
+            file.mend(log.torn.offset, again, newline=False)
             writing.notes = attest_line(Note(won, f"cut {log.torn.size} bytes: {log.torn.reason}", epoch_ms()))
         elif any(one.code == "no-final-newline" for one in log.findings):
             file.mend(log.size, (), newline=True)

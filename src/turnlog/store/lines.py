@@ -117,7 +117,7 @@ class LineReader:
             Raw(member_text(line, "data")),
             operation,
             sources,
-            True if allowed and "ignorable" in value else UNSET,  # type: ignore[arg-type]
+            True if allowed and "ignorable" in value else UNSET,
         )
         found = event if known else Unknown(event, required=not allowed or "ignorable" not in value)
         return found if fault is None else fault._replace(event=found)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from turnlog.log import Session
 
@@ -47,13 +47,17 @@ class Proof:
                 return f"{self.missing} durable events are missing at the end; the first {self.seq} events are proven"
 
 
+NOTHING: Final = Proof("none", 0)
+"""What is proven where nothing is attested."""
+
+
 def prove(session: Session, log: Path) -> Proof:
     """Check a stored session against the side file beside its log. A missing, torn or lying side file proves less,
     and never raises."""
     try:
         data = (log.parent / ATTEST_NAME).read_bytes()
     except OSError:
-        return Proof("none", 0)
+        return NOTHING
     records, unreadable = read_attestation(data)
     seals = sorted((one for one in records if isinstance(one, Seal)), key=lambda seal: seal.seq)
     notes = tuple(one for one in records if isinstance(one, Note))

@@ -36,7 +36,7 @@ from .finding import Finding, Place, Severity
 from .formats import SAMPLE
 from .liveness import liveness
 from .load import StoredSession, locate, stored_session
-from .proven import Proof, prove
+from .proven import NOTHING, Proof, prove
 from .read import ReadLog, read_log
 from .source import Block, Source
 
@@ -53,7 +53,7 @@ class Report:
     """What reading found, then the text, the rules of the log, and the messages; each in file order."""
     session: StoredSession | None
     """The log, read forensically; None when not even a header is readable."""
-    proof: Proof = Proof("none", 0)
+    proof: Proof = NOTHING
     """How far the log is proven by the seals beside it."""
 
     @property
@@ -110,7 +110,7 @@ def verify(source: str | Path | bytes, *, vocabulary: Vocabulary = Vocabulary.co
         found = [*log.findings, *new, *_log_rules(log, opened.name)]
     session = stored_session(log, vocabulary, path, "unknown" if path is None else liveness(path))
     found += _history_rules(session, opened.name)
-    proof = prove(session, path) if path is not None else Proof("none", 0)
+    proof = prove(session, path) if path is not None else NOTHING
     if proof.state in ("altered", "shorter"):
         found.append(
             Finding(code=proof.state, severity="fault", text=f"{proof}.", place=Place(path=opened.name), seq=proof.at)

@@ -10,9 +10,10 @@ from turnlog.views.address import CallAddress, parse_address
 
 from .. import describe
 from ..json_views import call_view, document
+from ..moments import Clock
 from ..opening import Which, open_session
 from ..screen import Screen, Style, Styled
-from ..text import clock, duration
+from ..text import duration
 
 _STYLES: dict[str, Style] = {"done": "green", "failed": "red", "interrupted": "yellow"}
 
@@ -44,11 +45,11 @@ def _print(screen: Screen, one: Call) -> None:
     twice = f" (number {one.occurrence} with this id in its step)" if one.occurrence > 1 else ""
     state = Styled(f"{one.state}{took}", _STYLES.get(one.state, "dim"))
     screen.line(Styled(one.address, "bold"), f"  {one.name}  ", state, twice)
-    for label, address, text in _facts(one):
+    for label, address, text in _facts(screen.clock, one):
         screen.line(f"  {label:14} ", Styled(f"{address:8}", "cyan"), f" {text}".rstrip())
 
 
-def _facts(one: Call) -> Iterator[tuple[str, str, str]]:
+def _facts(clock: Clock, one: Call) -> Iterator[tuple[str, str, str]]:
     if one.asked is not None and one.block is not None:
         yield "asked", f"@{one.asked.seq}", one.block.arguments
     if one.chunks:
@@ -57,19 +58,19 @@ def _facts(one: Call) -> Iterator[tuple[str, str, str]]:
         yield "chunks", first.address, f"{number} in {duration(max(last.time - first.time, 0))}"
     events = [one.started, *one.approvals, *one.others, one.result]
     for event in sorted((event for event in events if event is not None), key=lambda event: event.seq):
-        yield _fact(one, event)
+        yield _fact(clock, one, event)
     if one.replaced_by:
         yield "replaced by", "", _seqs(one.replaced_by)
     if one.cited_by:
         yield "cited by", "", _seqs(one.cited_by)
 
 
-def _fact(one: Call, event: AnyEvent) -> tuple[str, str, str]:
+def _fact(clock: Clock, one: Call, event: AnyEvent) -> tuple[str, str, str]:
     if event is one.result:
         mark = describe.SYNTHETIC if one.synthetic else ""
-        return event.type, "" if one.synthetic else f"@{event.seq}", f"{clock(event.time)}  {one.text}{mark}"
+        return event.type, "" if one.synthetic else f"@{event.seq}", f"{clock.show(event.time)}  {one.text}{mark}"
     told = describe.notable(event) if event.type.startswith("approval/") else None
-    return event.type, f"@{event.seq}", f"{clock(event.time)}  {told.partition(': ')[2] if told else ''}"
+    return event.type, f"@{event.seq}", f"{clock.show(event.time)}  {told.partition(': ')[2] if told else ''}"
 
 
 def _seqs(seqs: tuple[int, ...]) -> str:

@@ -17,7 +17,6 @@ from turnlog.views.rows import events_of, slots
 from ..opening import Which, open_session
 from ..places import address_of
 from ..screen import Screen, Styled
-from ..text import clock
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,8 @@ class Filter:
 
     types: tuple[str, ...]
     turn: int | None
+    since: str | None
+    until: str | None
     start: str | None
     stop: str | None
     limit: int | None
@@ -38,8 +39,9 @@ class Filter:
 
 def events(screen: Screen, which: Which, wanted: Filter, *, as_json: bool) -> None:
     """Print stored events."""
+    period = screen.clock.period(wanted.since, wanted.until)
     session = open_session(screen, which)
-    found = _found(session, wanted)
+    found = (event for event in _found(session, wanted) if period.has(event.time))
     shown = found if wanted.limit is None else islice(found, wanted.limit)
     count = _print_json(screen, shown) if as_json else _print(screen, shown)
     if wanted.limit is not None and next(found, None) is not None:
@@ -90,4 +92,6 @@ def _print(screen: Screen, found: Iterator[AnyEvent]) -> int:
 def print_event(screen: Screen, event: AnyEvent) -> None:
     """``@12  2026-01-01T00:00:00.000Z  tool/call  {"turn":1,…}``"""
     text = event.raw.decode(errors="backslashreplace")
-    screen.row(Styled(f"@{event.seq}", "cyan"), f"  {clock(event.time)}  ", Styled(event.type, "bold"), f"  {text}")
+    screen.row(
+        Styled(f"@{event.seq}", "cyan"), f"  {screen.clock.show(event.time)}  ", Styled(event.type, "bold"), f"  {text}"
+    )

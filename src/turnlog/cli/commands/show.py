@@ -26,7 +26,10 @@ def show(screen: Screen, which: Which, *, everything: bool, as_stored: bool, as_
     if as_json:
         screen.json(document(session=session_view(session), outline=_json(session, found, as_stored)))
         return
-    _Printer(screen, found, everything).items(found.items, 0)
+    printer = _Printer(screen, found, everything)
+    printer.items(found.items, 0)
+    if printer.hidden and screen.terminal:  # in a pipe nobody wonders where they are
+        screen.hint(f"--all shows {printer.hidden} more event{'s' if printer.hidden > 1 else ''}")
     if found.turns and found.turns[-1].state == "running":
         screen.hint(f"{found.turns[-1].address} is running: its writer is alive")
     if not found.items:
@@ -40,9 +43,13 @@ class _Printer:
         self._screen = screen
         self._found = found
         self._everything = everything
+        self.hidden = 0
+        """How many events were left out."""
 
     def items(self, items: list[Any], depth: int) -> None:
-        for item in _joined(items if self._everything else [one for one in items if self._shows(one)]):
+        shown = items if self._everything else [one for one in items if self._shows(one)]
+        self.hidden += len(items) - len(shown)
+        for item in _joined(shown):
             self._item(item, depth)
 
     def _shows(self, item: Item) -> bool:

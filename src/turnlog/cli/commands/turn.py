@@ -15,10 +15,11 @@ from turnlog.views.streams import KINDS, chunk_kind, embedded_kinds
 
 from .. import describe
 from ..json_views import document, turn_view
+from ..moments import Clock
 from ..opening import Which, open_session
 from ..problems import WrongUsage
 from ..screen import Screen, Styled
-from ..text import clock, duration
+from ..text import duration
 
 
 def turn(screen: Screen, which: Which, number: str, *, as_json: bool) -> None:
@@ -29,7 +30,7 @@ def turn(screen: Screen, which: Which, number: str, *, as_json: bool) -> None:
     if as_json:
         screen.json(document(**turn_view(found)))
         return
-    for slot in _lines(session, found):
+    for slot in _lines(screen.clock, session, found):
         screen.row(*slot)
     for event in found.closers:
         screen.row(Styled(f"{'closer':10}", "yellow"), f"{describe.anything(event)}{describe.SYNTHETIC}")
@@ -45,7 +46,7 @@ def _number(text: str) -> int:
     return address.turn
 
 
-def _lines(session: Session, found: TurnEvents) -> Iterator[tuple[str | Styled, ...]]:
+def _lines(clock: Clock, session: Session, found: TurnEvents) -> Iterator[tuple[str | Styled, ...]]:
     """One line per event; chunks of one kind that follow each other share one."""
     run: Chunks | None = None
     when = 0
@@ -55,16 +56,16 @@ def _lines(session: Session, found: TurnEvents) -> Iterator[tuple[str | Styled, 
                 run = run._replace(number=run.number + chunks.number)
                 continue
             if run is not None:
-                yield _line(run.address, when, describe.chunks(run.kind, run.number))
+                yield _line(clock, run.address, when, describe.chunks(run.kind, run.number))
             run, when = chunks, slot.row.time0 if isinstance(slot.row, PackedRun) else slot.row.time
         if isinstance(slot.row, PackedRun) or slot.row.type == "assistant/chunk":
             continue
         if run is not None:
-            yield _line(run.address, when, describe.chunks(run.kind, run.number))
+            yield _line(clock, run.address, when, describe.chunks(run.kind, run.number))
             run = None
-        yield _line(f"@{slot.seq}", slot.row.time, describe.anything(slot.row))
+        yield _line(clock, f"@{slot.seq}", slot.row.time, describe.anything(slot.row))
     if run is not None:
-        yield _line(run.address, when, describe.chunks(run.kind, run.number))
+        yield _line(clock, run.address, when, describe.chunks(run.kind, run.number))
 
 
 def _chunks(slot: Slot) -> Iterator[Chunks]:
@@ -80,5 +81,5 @@ def _chunks(slot: Slot) -> Iterator[Chunks]:
             k += number
 
 
-def _line(address: str, time: int, text: str) -> tuple[str | Styled, ...]:
-    return Styled(f"{address:10}", "cyan"), f"{clock(time)}  ", text
+def _line(clock: Clock, address: str, time: int, text: str) -> tuple[str | Styled, ...]:
+    return Styled(f"{address:10}", "cyan"), f"{clock.show(time)}  ", text

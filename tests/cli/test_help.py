@@ -1,0 +1,64 @@
+"""``--help``: examples come first, and every one of them works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Ran
+from tests.views.logs import SAMPLE, root
+
+COMMANDS = ("ls", "show", "events", "messages", "turn", "call", "sources", "replay", "verify")
+
+
+def examples(text: str) -> list[str]:
+    """The examples of a help text, without what is said about them."""
+    lines = [line.strip() for line in text.splitlines() if line.startswith("    turnlog ")]
+    return [re.split(r"  +| \| ", line)[0] for line in lines]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_begins_with_examples_of_it(run: Callable[..., Ran], command: str) -> None:
+    shown = run(command, "--help")
+    assert shown.code == 0
+    usage, summary, first = shown.out.split("\n\n")[:3]
+    assert usage.startswith(f"Usage: turnlog {command}")
+    assert len(summary.splitlines()) == 1
+    assert all(line.startswith(f"    turnlog {command}") for line in first.splitlines())
+    assert len(examples(first)) >= 2
+    assert shown.out.index(first) < shown.out.index("Options:")
+
+
+def test_the_list_of_commands_says_what_each_does_in_whole_sentences(run: Callable[..., Ran]) -> None:
+    listed = run("--help").out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == list(COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_example_works(
+    run: Callable[..., Ran], command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copyfile(SAMPLE, tmp_path / "session.jsonl")
+    shutil.copytree(root(0), tmp_path / "dsh" / "sessions")
+    monkeypatch.setenv("DSH_HOME", str(tmp_path / "dsh"))
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "none"))
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    monkeypatch.chdir(tmp_path)
+    found = examples(run(*filter(None, [command]), "--help").out)
+    assert found
+    for example in found:
+        shown = run(*shlex.split(example.replace("/backup/sessions", str(root(0))))[1:])
+        nothing_that_recent = 1 if "--since" in example else 0
+        assert shown.code in (0, nothing_that_recent), (example, shown.err)
+
+
+def test_display_options_are_listed_where_they_are_looked_for(run: Callable[..., Ran]) -> None:
+    options = run("--help").out.partition("Options:\n")[2]
+    for option in ("--color", "--no-pager", "--timezone", "--install-completion"):
+        assert option in options
