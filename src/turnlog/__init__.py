@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from turnlog import events as events
+    from turnlog import log as log
+    from turnlog import store as store
+    from turnlog import views as views
     from turnlog.events import Message as Message
     from turnlog.events import Vocabulary as Vocabulary
+    from turnlog.log import AnyEvent as AnyEvent
     from turnlog.log import Projector as Projector
     from turnlog.log import Session as Session
     from turnlog.log import SessionEvent as SessionEvent
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from turnlog.store import verify as verify
 
 _HOMES = {
+    "AnyEvent": "turnlog.log",
     "Message": "turnlog.events",
     "Projector": "turnlog.log",
     "Session": "turnlog.log",
@@ -35,7 +41,10 @@ _HOMES = {
     "verify": "turnlog.store",
 }
 
+_ROOMS = frozenset({"events", "log", "store", "views"})
+
 __all__ = [
+    "AnyEvent",
     "Message",
     "Projector",
     "Session",
@@ -52,9 +61,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"turnlog.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'turnlog' has no attribute {name!r}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_ROOMS})

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import Ran, spawn
-from tests.views.logs import CASES, LONG, TOOLS, event, log, root, step, turn
+from tests.cli.running import Ran, golden, on_terminal, spawn
+from tests.views.logs import CASES, LONG, SAMPLE, TOOLS, event, log, root, step, turn
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])
@@ -26,6 +26,15 @@ def test_equal_chunks_in_a_row_are_one_line_in_every_format(run: Callable[..., R
         "  [step/end] turn=1 step=1\n"
         "[turn/end] turn=1 reason={'kind': 'completed'}\n"
     )
+
+
+def test_what_an_outline_leaves_out_is_said_at_a_terminal_only(run: Callable[..., Ran]) -> None:
+    environment = {"PAGER": "cat", "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "200"}
+    out, code = on_terminal(["show", str(SAMPLE)], environment)
+    assert (out.decode(), code) == (f"{golden('show')}turnlog: --all shows 3 more events\n", 0)
+    assert len(run("show", SAMPLE, "--all").out.splitlines()) == len(golden("show").splitlines()) + 3
+    out, _code = on_terminal(["show", str(SAMPLE), "--all"], environment)
+    assert b"turnlog:" not in out
 
 
 def test_what_a_dead_writer_left_open_is_closed_and_marked(run: Callable[..., Ran]) -> None:

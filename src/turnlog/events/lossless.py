@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from .errors import TurnlogError
+
 MAX_SAFE: Final = 2**53 - 1
 """Largest integer that every JSON reader (JavaScript's doubles included) holds exactly."""
 
@@ -60,7 +62,7 @@ else:
         """Run-time marker of an open JSON field; the decoder freezes what it finds there."""
 
 
-class LosslessError(ValueError):
+class LosslessError(TurnlogError, ValueError):
     """A value would not survive being stored: names the event type, the JSON path and the remedy."""
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct, inspect
 from . import dsh
 from .codec import RETIRED, Codec, decoder_of, encode
 from .conversation import AssistantChunk, AssistantMessage, UserMessage
+from .errors import TurnlogError
 from .lenient import Mismatch, convert, parse
 from .lossless import LosslessError, check_open, encoder
 from .payload import (
@@ -36,7 +37,7 @@ CORE: Final[tuple[type[Payload], ...]] = (
 """The 48 types that format 0 writers may use."""
 
 
-class UnknownEventType(ValueError):
+class UnknownEventType(TurnlogError, ValueError):
     """An event type that this vocabulary does not have: names it, and the class and call that would add it."""
 
 

@@ -12,18 +12,16 @@ TurnlogError
 │   ├── Reentrant            append from inside a subscriber
 │   ├── ReadOnlySession      the session came from a file or another format
 │   └── ForkError            no such boundary, or a format that cannot be forked
-└── LogCorrupt, LogUnsupported, … (turnlog.store.errors)
+├── LosslessError, UnknownEventType  a value or a type that no log may hold (turnlog.events)
+└── StoreError               what goes wrong with sessions at rest (turnlog.store.errors)
 ```
 
-Values that are not lossless raise ``turnlog.events.LosslessError``, unknown event types ``UnknownEventType``.
 Every message states the fact, the place (session, seq) and the remedy.
 """
 
 from __future__ import annotations
 
-
-class TurnlogError(Exception):
-    """Base of every error Turnlog raises on purpose."""
+from turnlog.events.errors import TurnlogError as TurnlogError
 
 
 class SessionError(TurnlogError):

@@ -38,7 +38,6 @@ from .closers import Closer
 from .closers import closers as closers_of
 from .durability import Durability, Durable, Volatile
 from .errors import (
-    AppendError,
     ForkError,
     GrammarError,
     ReadOnlySession,
@@ -92,7 +91,9 @@ class Session:
     ) -> None:
         """A new log. *clock* gives epoch ms. Raises ``ValueError`` for a header that no reader would accept."""
         if header is None:
-            header = SessionHeader(version=FORMAT, id=id or f"session-{new_id()}", created_at=clock(), cwd=cwd)
+            header = SessionHeader(
+                version=FORMAT, id=f"session-{new_id()}" if id is None else id, created_at=clock(), cwd=cwd
+            )
         elif id is not None and id != header.id:
             raise ValueError(f"session {id!r}: its header says {header.id!r}; pass one of them")
         if fault := header.fault():
@@ -185,6 +186,8 @@ class Session:
 
     def select(self, kind: type[P]) -> Iterator[SessionEvent[P]]:
         """The events that say a *kind*, in order; ``event.data`` is a *kind*."""
+        if not (isinstance(kind, type) and issubclass(kind, Payload)):
+            raise TypeError(f"select takes a payload class, for example ToolCall, not {kind!r}")
         name = kind.event_type
         if not name:  # a base class: whatever it covers
             yield from (event for event in self.events if is_event(event, kind))
@@ -201,7 +204,8 @@ class Session:
         return tuple(self._surface.nodes)
 
     def surface_at(self, length: int) -> tuple[int, ...]:
-        """The same when the log held its first *length* events."""
+        """The same when the log held its first *length* events. Raises ``IndexError`` when it never did."""
+        self._check_at(length)
         return tuple(self._surface.at(length))
 
     @property
@@ -216,7 +220,8 @@ class Session:
     def derive_messages(self, at: int | None = None, *, as_stored: bool = False) -> Messages:
         """What the model sees now, or saw when the log held its first *at* events.
 
-        An immutable sequence that shares storage; O(1) after an append. For a stored log whose writer is gone the
+        An immutable sequence that shares storage; O(1) after an append. Raises ``IndexError`` for an *at* that the log
+        never had. For a stored log whose writer is gone the
         messages of its :attr:`closers` are included, unless *as_stored*.
         """
         view = self.project(MESSAGES, at)
@@ -227,6 +232,7 @@ class Session:
 
     def message_events(self, at: int | None = None, *, as_stored: bool = False) -> list[AnyEvent]:
         """The events behind :meth:`derive_messages`, one per message."""
+        self._check_at(at)
         nodes = self._surface.nodes if at is None else self._surface.at(at)
         found = list(filter(shows_message, self._rows.gather(nodes)))
         if at is None and not as_stored:
@@ -235,6 +241,7 @@ class Session:
 
     def project(self, projector: Projector[T], at: int | None = None) -> View[T]:
         """Any projector's items now, or when the log held its first *at* events; kept up to date incrementally."""
+        self._check_at(at)
         projection = self._projections.get(projector)
         if projection is None:
             over_surface = projector.over == "surface"
@@ -246,8 +253,13 @@ class Session:
 
     def request_header(self, at: int | None = None) -> Header | None:
         """The last request header (of the first *at* events), or None when no request was logged."""
+        self._check_at(at)
         event = self._last_of(_HEADERS, self._rows.length if at is None else at)
         return event.data.header if event is not None and isinstance(event.data, RequestHeader) else None
+
+    def _check_at(self, at: int | None) -> None:
+        if at is not None and (type(at) is not int or not 0 <= at <= self._rows.length):
+            raise IndexError(f"session {self.id}: at={at!r} is no number of events; the log holds {self._rows.length}")
 
     def _last_of(self, types: frozenset[str], before: int) -> AnyEvent | None:
         rows = self._rows
@@ -392,7 +404,7 @@ class Session:
             raise self._wrong_thread()
         if self._queue:
             self.run_pending()
-        if not payload.appendable:
+        if not getattr(payload, "appendable", None):
             raise _reserved(payload)
         raw, data, plan, op, cited = self._prepare(payload, replaces, sources)
         return self._commit(raw, data, plan, op, cited)  # type: ignore[return-value]
@@ -516,6 +528,8 @@ class Session:
         """
         if _current_thread() != self._thread:
             raise self._wrong_thread()
+        if from_seq is not None and from_seq < 0:
+            raise ValueError(f"from_seq is {from_seq}; a seq is 0 or more")
         subscription = Subscription(self, listener, batches, from_seq or 0)
         if from_seq is not None:
             self._replay_to(subscription, max(from_seq, self._rows.base))
@@ -605,7 +619,9 @@ class Session:
         )
 
 
-def _reserved(payload: Payload) -> AppendError:
+def _reserved(payload: object) -> Exception:
+    if not isinstance(payload, Payload):
+        return TypeError(f"append takes a payload, for example TurnStart(turn=1), not {type(payload).__name__}")
     if isinstance(payload, ModelInput):
         return ReservedEvent(
             f"{payload.event_type} is shown to the model; use append_input, which logs the fact and "

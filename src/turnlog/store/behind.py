@@ -36,7 +36,11 @@ WORKERS: Final = 16
 
 
 class WriteThread:
-    """Does the writing of one store. Started by the first work, ended by ``close``."""
+    """Does the writing of one store. Started by the first work, ended by ``close``.
+
+    One thread decides what is due. When several sessions are due at once their disks' waiting is shared by a few
+    workers; no session is ever worked on by two of them.
+    """
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -46,6 +50,7 @@ class WriteThread:
         """The same in order of time, with entries that were superseded."""
         self._numbers = itertools.count()
         self._thread: threading.Thread | None = None
+        self._workers: ThreadPoolExecutor | None = None
         self._closing = False
 
     def schedule(self, writer: WriteBehind, at: float) -> None:
@@ -70,24 +75,32 @@ class WriteThread:
             self._thread.join()
 
     def _run(self) -> None:
-        while (writer := self._next()) is not None:
-            writer.work()
+        while due := self._next():
+            if len(due) == 1:
+                due[0].work()
+                continue
+            if self._workers is None:
+                self._workers = ThreadPoolExecutor(WORKERS, "turnlog-sync")
+            list(self._workers.map(WriteBehind.work, due))
+        if self._workers is not None:
+            self._workers.shutdown()
 
-    def _next(self) -> WriteBehind | None:
-        """Wait for the next writer that is due; None ends the thread."""
-        queue, due = self._queue, self._due
+    def _next(self) -> list[WriteBehind]:
+        """The writers that are due, each once; waits for the first. Empty when the thread is to end."""
         with self._condition:
-            while True:
-                while queue and due.get(queue[0][2]) != queue[0][0]:
-                    heapq.heappop(queue)
-                wait = queue[0][0] - time.monotonic() if queue else None
-                if wait is not None and (wait <= 0 or self._closing):
-                    writer = heapq.heappop(queue)[2]
-                    del due[writer]
-                    return writer
-                if self._closing:
-                    return None
-                self._condition.wait(wait)
+            while not (due := self._pop_due()) and not self._closing:
+                self._condition.wait(self._queue[0][0] - time.monotonic() if self._queue else None)
+            return due
+
+    def _pop_due(self) -> list[WriteBehind]:
+        now = math.inf if self._closing else time.monotonic()
+        found: list[WriteBehind] = []
+        while self._queue and (self._queue[0][0] <= now or self._due.get(self._queue[0][2]) != self._queue[0][0]):
+            at, _number, writer = heapq.heappop(self._queue)
+            if self._due.get(writer) == at:
+                del self._due[writer]
+                found.append(writer)
+        return found
 
 
 class WriteBehind:
@@ -152,9 +165,10 @@ class WriteBehind:
         future: Future[Durable] = Future()
         future.set_running_or_notify_cancel()
         with self._mutex:
-            if not self._closed:
+            closed = self._closed
+            if not closed:
                 self._waiting.append((length, future))
-        if self._closed:
+        if closed:
             self._answer([(length, future)])
         else:
             self._thread.schedule(self, time.monotonic())
@@ -199,13 +213,14 @@ class WriteBehind:
         if not count:
             return
         batch = list(itertools.islice(self._pending, count))
-        lines = [line[:-1] for line in lines_of(batch)]
+        own = [event.line() for event in batch]
+        lines = packed_lines(batch, own)
         self._store.append(self.session.id, self._lines, lines)
         for _ in range(count):
             self._pending.popleft()
         self._lines += len(lines)
         self._written += count
-        self._hash.extend(batch)
+        self._hash.extend_lines(own)
         if self._unsynced_since is None:
             self._unsynced_since = self._oldest
 
@@ -221,8 +236,9 @@ class WriteBehind:
 
     def _fail(self, error: Exception, waiting: list[tuple[int, Future[Durable]]]) -> None:
         if not isinstance(error, StoreError):
-            told = WriteFailed(f"session {self.session.id}: its store failed: {error!r}; what is not durable yet stays "
-                               "in memory")
+            told = WriteFailed(
+                f"session {self.session.id}: its store failed: {error!r}; what is not durable yet stays in memory"
+            )
             told.__cause__ = error
             error = told
         self.failure = error

@@ -11,6 +11,7 @@ TurnlogError
     ├── AppendConflict          a store's log does not end where the writer thought
     │   └── ConcurrentWriter    somebody else wrote, or took the session over: this writer is finished
     ├── SessionLocked           another process writes the session; names it
+    ├── RewriteRefused          a session cannot be rewritten or removed as asked; nothing was changed
     ├── LockUnsupported         the file system cannot keep two writers apart
     └── WriteFailed             the disk refused a batch; the file ends with the last whole record
 ```
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 from turnlog.log import TurnlogError
 
 if TYPE_CHECKING:
-    from .finding import Finding
+    from .finding import Finding, Place
 
 
 class StoreError(TurnlogError):
@@ -39,6 +40,11 @@ class LogRefused(StoreError):
         super().__init__(str(finding))
         self.finding = finding
         """Why, where, and what to do."""
+
+    @property
+    def place(self) -> Place:
+        """Where: file, line or frame, byte."""
+        return self.finding.place
 
 
 class LogCorrupt(LogRefused):
@@ -67,6 +73,10 @@ class ConcurrentWriter(AppendConflict):
 
 class SessionLocked(StoreError):
     """Another process writes the session; says which."""
+
+
+class RewriteRefused(StoreError):
+    """A session cannot be repaired, converted, repacked or removed as asked; nothing was changed."""
 
 
 class LockUnsupported(StoreError):

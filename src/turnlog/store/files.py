@@ -28,12 +28,12 @@ from .discover import list_sessions
 from .encode import lines_of
 from .errors import AppendConflict, LogUnsupported, SessionAmbiguous, SessionLocked, SessionNotFound, WriteFailed
 from .finding import Finding, Place
-from .fs import Fs, Handle, OsFs, write_all
+from .fs import TEMPORARY, Fs, Handle, OsFs, write_all
 from .header import header_line
 from .liveness import LOCK_NAME
 from .lock import SessionLock
 from .logfile import LogFile
-from .names import encode_project, encode_session, session_directories
+from .names import encode_project, encode_session, log_files, session_directories
 from .read import ReadLog, read_log
 from .source import Source
 
@@ -45,9 +45,9 @@ class _Writing:
         self.log = log
         self.lock = lock
         self.directory = directory
-        self.notes = b""
-        """Attestation that waits for the next sync."""
         self.attest: Handle | None = None
+        self.ragged = False
+        """Whether the side file may end inside a line."""
 
 
 class FileStore:
@@ -69,6 +69,10 @@ class FileStore:
         self._lock = lock
         self._compressed = compressed
         self._adopt = adopt
+        self._above: tuple[Path, ...] | None = None
+        """The root and the directories above it that this store has to make, outermost first."""
+        self._kept: set[Path] = set()
+        """Directories whose names are known to be durable."""
         self._created: dict[str, SessionHeader] = {}
         self._writing: dict[str, _Writing] = {}
 
@@ -80,7 +84,8 @@ class FileStore:
 
     def read(self, session_id: str) -> Iterator[bytes]:
         """See :meth:`ReadableStore.read`; decompressed, as stored, whole records only."""
-        if session_id in self._created and session_id not in self._writing:
+        writing = self._writing.get(session_id)
+        if session_id in self._created and (writing is None or not writing.log.exists):
             return iter((header_line(self._created[session_id]),))
         return Source(self._path(session_id)).lines()
 
@@ -110,8 +115,7 @@ class FileStore:
 
     def create(self, header: SessionHeader) -> None:
         """See :meth:`Store.create`. Nothing is on disk before the first append."""
-        taken = header.id in self._created or self._directory(header).joinpath(self._name()).exists()
-        if taken:
+        if header.id in self._created or log_files(self._directory(header)):
             raise AppendConflict(f"session {header.id!r} exists already; choose another id, or resume it")
         self._created[header.id] = header
 
@@ -138,7 +142,6 @@ class FileStore:
                 self._path(session_id)
             return
         writing.log.sync()
-        attest, writing.notes = writing.notes + attest, b""
         if attest:
             self._attest(writing, attest)
 
@@ -159,10 +162,14 @@ class FileStore:
             self.release(session_id)
 
     def _attest(self, writing: _Writing, data: bytes) -> None:
-        with contextlib.suppress(OSError):
+        """Add whole lines to the side file; what does not fit is left out, and never a part of a later line."""
+        try:
             if writing.attest is None:
                 writing.attest = self._open_attest(writing.directory / ATTEST_NAME)
-            write_all(writing.attest, data)
+            write_all(writing.attest, b"\n" + data if writing.ragged else data)
+            writing.ragged = False
+        except OSError:
+            writing.ragged = True
 
     def _open_attest(self, path: Path) -> Handle:
         try:
@@ -186,6 +193,7 @@ class FileStore:
                 f"{directory} cannot be made: {error.strerror or error}; the session stays in memory"
             ) from error
         lock = self._lock(directory, session_id)
+        self._sweep(directory)
         log = LogFile(
             self._fs,
             directory / self._name(),
@@ -197,14 +205,34 @@ class FileStore:
         return _Writing(log, lock, directory)
 
     def _make_directories(self, directory: Path) -> None:
-        """The session's directory and those above it, each durable in its parent."""
+        """The session's directory and those above it, each durable in its parent, whoever made it and whenever."""
         project, root = directory.parent, directory.parent.parent
-        missing = [root]
-        while not missing[-1].parent.exists():
-            missing.append(missing[-1].parent)
-        for path in (*reversed(missing), project, directory):
-            if self._fs.make_directory(path):
-                self._fs.sync_directory(path.parent)
+        if self._above is None:
+            missing = [root]
+            while not missing[-1].parent.exists():
+                missing.append(missing[-1].parent)
+            self._above = tuple(reversed(missing))
+        for path in (*self._above, project, directory):
+            if path not in self._kept:
+                made = self._fs.make_directory(path)
+                self._keep_name(path, owned=made or path not in self._above)
+        self._kept.discard(directory)  # one per session would add up
+
+    def _keep_name(self, path: Path, *, owned: bool = True) -> None:
+        """Make the name of a file or directory durable; one above our root that is not ours to sync is left as it is."""
+        try:
+            self._fs.sync_directory(path.parent)
+        except PermissionError:
+            if owned:
+                raise
+        self._kept.add(path)
+
+    def _sweep(self, directory: Path) -> None:
+        """Remove what a writer that died while it made the log has left. Under the lock there is no other writer."""
+        with contextlib.suppress(OSError):
+            for name in self._fs.names(directory):
+                if name.startswith("session.") and name.endswith(TEMPORARY):
+                    self._fs.remove(directory / name)
 
     def _take(self, session_id: str) -> _Writing:
         """Begin to write a stored session: lock it, read it, cut a torn tail."""
@@ -216,30 +244,39 @@ class FileStore:
         return self._take_at(session_id, path)
 
     def _take_at(self, session_id: str, path: Path) -> _Writing:
-        """The same for a log file that is known already."""
+        """The same for a log file that is known already. What was taken is durable, even if its writer died before it
+        synced."""
         lock = self._lock(path.parent, session_id)
         try:
-            source = Source(self._fs.read(path), name=str(path))
-            log = read_log(source)
-            if log.format.version != 0:
-                raise LogUnsupported(
-                    Finding(
-                        code="format",
-                        severity="refused",
-                        kind="unsupported",
-                        place=Place(path=str(path)),
-                        text=f"session {session_id} is stored in {log.format.name}; only format 0 is written.",
-                        remedy="turnlog convert makes a format-0 session of it.",
-                    )
-                )
-            writing = self._mended(path, log, lock)
+            self._sweep(path.parent)
+            data = self._data(path)
+            log = read_log(Source(data, name=str(path)))
+            self._check_writable(session_id, path, log)
+            writing = self._mended(path, log, data, lock)
+            self._keep_names(path)
         except BaseException:
             lock.release()
             raise
         return writing
 
-    def _mended(self, path: Path, log: ReadLog, lock: SessionLock) -> _Writing:
-        """The file of a stored log, ready to be written on."""
+    def _data(self, path: Path) -> bytes:
+        try:
+            return self._fs.read(path)
+        except OSError as error:
+            raise WriteFailed(f"{path} cannot be read: {error.strerror or error}; nothing was changed") from error
+
+    def _check_writable(self, session_id: str, path: Path, log: ReadLog) -> None:
+        if log.format.version != 0:
+            raise LogUnsupported(
+                Finding(
+                    code="format",
+                    severity="refused",
+                    kind="unsupported",
+                    place=Place(path=str(path)),
+                    text=f"session {session_id} is stored in {log.format.name}; only format 0 is written.",
+                    remedy="turnlog convert makes a format-0 session of it.",
+                )
+            )
         odd = [one for one in log.findings if one.code in ("crlf", "bom", "unknown-type")]
         if odd:
             raise LogUnsupported(
@@ -249,6 +286,20 @@ class FileStore:
                     remedy="turnlog convert makes a clean session of it.",
                 )
             )
+
+    def _keep_names(self, path: Path) -> None:
+        """Make the names that lead to a log durable; its writer may have died before it did."""
+        try:
+            self._fs.sync_directory(path.parent)
+            for above in (path.parent, path.parent.parent):
+                if above not in self._kept:
+                    self._keep_name(above, owned=False)
+        except OSError as error:
+            raise WriteFailed(f"{path} cannot be made durable: {error.strerror or error}") from error
+        self._kept.discard(path.parent)
+
+    def _mended(self, path: Path, log: ReadLog, data: bytes, lock: SessionLock) -> _Writing:
+        """The file of a stored log, whole, durable and ready to be written on."""
         won = log.rows.length - (log.torn.recovered if log.torn is not None else 0)
         rows = log.rows.row_index(won) if won < log.rows.length else len(log.rows.rows)
         file = LogFile(
@@ -261,18 +312,35 @@ class FileStore:
             lines=rows,
             size=log.size,
         )
+        end = log.size if log.torn is None else log.torn.offset
+        unended = data[end - 1 : end] != b"\n" if not log.compressed else _has(log, "no-final-newline")
+        try:
+            file.mend(end, lines_of(list(log.rows.iterate(won, log.rows.length))), newline=unended)
+        except BaseException:
+            file.close()
+            raise
         writing = _Writing(file, lock, path.parent)
+        writing.ragged = self._is_ragged(path.with_name(ATTEST_NAME))
         if log.torn is not None:
-            again = lines_of(list(log.rows.iterate(won, log.rows.length)))
-            file.mend(log.torn.offset, again, newline=False)
-            writing.notes = attest_line(Note(won, f"cut {log.torn.size} bytes: {log.torn.reason}", epoch_ms()))
-        elif any(one.code == "no-final-newline" for one in log.findings):
-            file.mend(log.size, (), newline=True)
+            told = f"cut {log.torn.size} bytes: {log.torn.reason}"
+            self._attest(writing, attest_line(Note(log.rows.length, told, epoch_ms())))
         return writing
+
+    def _is_ragged(self, path: Path) -> bool:
+        try:
+            data = self._fs.read(path)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # an empty line more does no harm
+        return data[-1:] not in (b"", b"\n")
 
     def _encoding(self) -> bool:
         for directory in session_directories(self.root):
-            for name, compressed in (("session.jsonl", False), ("session.jsonl.zstd", True)):
-                if (directory / name).exists():
-                    return compressed
+            for file in log_files(directory):
+                return file.compressed
         return False
+
+
+def _has(log: ReadLog, code: str) -> bool:
+    return any(one.code == code for one in log.findings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Handle(Protocol):
@@ -29,6 +29,10 @@ class Handle(Protocol):
 
     def size(self) -> int:
         """Bytes of the file as it is now, whoever wrote them."""
+        ...
+
+    def named(self, path: Path) -> bool:
+        """Whether *path* still names this file, and not another one or none."""
         ...
 
     def close(self) -> None:
@@ -55,8 +59,16 @@ class Fs(Protocol):
         """A second name for a file. Raises ``FileExistsError``, never overwrites."""
         ...
 
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name in one step; a file that had the name loses it."""
+        ...
+
     def remove(self, path: Path) -> None:
         """Remove a name."""
+        ...
+
+    def names(self, path: Path) -> list[str]:
+        """The names in a directory."""
         ...
 
     def make_directory(self, path: Path) -> bool:
@@ -90,6 +102,15 @@ class OsHandle:
         """See :meth:`Handle.size`."""
         return os.fstat(self._descriptor).st_size
 
+    def named(self, path: Path) -> bool:
+        """See :meth:`Handle.named`."""
+        try:
+            there = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        mine = os.fstat(self._descriptor)
+        return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+
     def close(self) -> None:
         """See :meth:`Handle.close`."""
         with contextlib.suppress(OSError):
@@ -116,9 +137,17 @@ class OsFs:
         """See :meth:`Fs.link`."""
         os.link(source, target)
 
+    def rename(self, source: Path, target: Path) -> None:
+        """See :meth:`Fs.rename`."""
+        source.replace(target)
+
     def remove(self, path: Path) -> None:
         """See :meth:`Fs.remove`."""
         path.unlink()
+
+    def names(self, path: Path) -> list[str]:
+        """See :meth:`Fs.names`."""
+        return os.listdir(path)
 
     def make_directory(self, path: Path) -> bool:
         """See :meth:`Fs.make_directory`."""
@@ -137,6 +166,16 @@ class OsFs:
             os.close(descriptor)
 
 
+def make_directories(fs: Fs, directory: Path) -> None:
+    """A directory and those above it that are missing, each durable in its parent."""
+    missing = [directory]
+    while not missing[-1].exists():
+        missing.append(missing[-1].parent)
+    for path in reversed(missing[:-1]):
+        if fs.make_directory(path):
+            fs.sync_directory(path.parent)
+
+
 def write_all(handle: Handle, data: bytes) -> None:
     """Append all of *data*; a short write goes on where it stopped, and one of nothing is an error."""
     view = memoryview(data)
@@ -147,14 +186,22 @@ def write_all(handle: Handle, data: bytes) -> None:
         view = view[done:]
 
 
+TEMPORARY: Final = ".tmp"
+"""How the name of a file ends that is not whole yet."""
+
+
 def write_new(fs: Fs, path: Path, data: bytes, suffix: str) -> None:
     """A whole new file that is either there with all of *data*, durably, or not there at all.
 
     Written and synced under another name (*suffix* makes it unique), then linked, which never overwrites. Raises
-    ``FileExistsError`` when *path* is taken.
+    ``FileExistsError`` only when *path* is taken. A crash may leave the other name.
     """
-    temporary = path.with_name(f"{path.name}.{suffix}.tmp")
-    handle = fs.create(temporary)
+    temporary = path.with_name(f"{path.name}.{suffix}{TEMPORARY}")
+    try:
+        handle = fs.create(temporary)
+    except FileExistsError:  # left by an earlier try of ours
+        fs.remove(temporary)
+        handle = fs.create(temporary)
     try:
         try:
             write_all(handle, data)
@@ -162,7 +209,11 @@ def write_new(fs: Fs, path: Path, data: bytes, suffix: str) -> None:
         finally:
             handle.close()
         fs.link(temporary, path)
-        fs.sync_directory(path.parent)
+        try:
+            fs.sync_directory(path.parent)
+        except OSError:
+            fs.remove(path)  # a name that may vanish is none; the next try begins anew
+            raise
     finally:
         with contextlib.suppress(OSError):
             fs.remove(temporary)

@@ -10,7 +10,9 @@ session.append ─→ WriteBehind ─→ Store.append   written within 20 ms
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,7 +23,7 @@ from turnlog.log import Session
 from .attest import RunningHash
 from .base import Store, open_stored
 from .behind import WriteBehind, WriteThread
-from .errors import StoreError
+from .errors import SessionLocked, StoreError
 from .files import FileStore
 
 
@@ -38,6 +40,7 @@ class LiveStore:
         self.store = store
         self._thread = WriteThread()
         self._keeping: dict[str, WriteBehind] = {}
+        self._closed = False
 
     async def create(
         self, *, cwd: str | Path | None = None, id: str | None = None, vocabulary: Vocabulary = Vocabulary.core
@@ -50,6 +53,7 @@ class LiveStore:
 
     def keep(self, session: Session) -> None:
         """Store a live session, a fork for example, from its first event on."""
+        self._check_open()
         self.store.create(session.header)
         self._keep(session, lines=0, written=0, hash=RunningHash(session.header))
 
@@ -57,24 +61,34 @@ class LiveStore:
         """Go on with a stored session: a torn tail is cut, closers for what its writer left open are appended, then
         ``session/end-seed``; all of it durable before this returns.
 
-        Resuming an untouched session again adds nothing. Raises ``SessionLocked`` while its writer lives, and
-        :class:`LogRefused` for a log that strict reading refuses or that is not format 0. Cancelling it may leave the
-        session resumed in the store, never half of it.
+        Resuming an untouched session again adds nothing. Raises ``SessionLocked`` while its writer lives, this
+        process included, and :class:`LogRefused` for a log that strict reading refuses or that is not format 0.
+        Cancelling it may leave closers in the store, never half of them, and ends writing the session.
         """
-        stored, lines, hashed = await asyncio.to_thread(self._take, session_id, vocabulary)
-        session = Session.resumed(stored)
+        self._check_open()
+        if session_id in self._keeping:
+            raise SessionLocked(f"session {session_id} is being written by this very store; use the session it gave")
+        taking = _Taking(self.store, session_id, vocabulary)
+        try:
+            stored, lines, hashed = await asyncio.to_thread(taking.take)
+            session = Session.resumed(stored)
+        except BaseException:
+            taking.abandon()
+            raise
         self._keep(session, lines=lines, written=len(session), hash=hashed)
-        session.settle()
-        await session.durable()
+        try:
+            session.settle()
+            await session.durable()
+        except BaseException:
+            with contextlib.suppress(StoreError):  # the first reason is the one that counts
+                await self.release(session)
+            raise
         return session
 
-    def _take(self, session_id: str, vocabulary: Vocabulary) -> tuple[Session, int, RunningHash]:
-        """Take a session over, then read it: nobody else writes in between."""
-        lines = self.store.append(session_id, None, ())
-        stored = open_stored(self.store, session_id, vocabulary=vocabulary)
-        hashed = RunningHash(stored.header)
-        hashed.extend(stored.events)
-        return stored, lines, hashed
+    def failure(self, session: Session) -> StoreError | None:
+        """Why what *session* has accepted could not be stored yet, or None. The session stays readable meanwhile."""
+        keeping = self._keeping.get(session.id)
+        return None if keeping is None else keeping.failure
 
     def _keep(self, session: Session, *, lines: int, written: int, hash: RunningHash) -> None:
         frames = bool(getattr(self.store, "compressed", False))
@@ -83,17 +97,21 @@ class LiveStore:
         )
 
     async def release(self, session: Session) -> None:
-        """Write and sync what is left of a session, and end keeping it. Raises what writing raises."""
-        keeping = self._keeping.pop(session.id)
+        """Write and sync what is left of a session, and end keeping it. Raises what writing raises.
+
+        Cancelling it leaves the session to be released all the same.
+        """
+        await asyncio.to_thread(self._end, self._keeping.pop(session.id))
+
+    def _end(self, keeping: WriteBehind) -> None:
         try:
-            await asyncio.to_thread(keeping.close)
+            keeping.close()
         finally:
-            release = getattr(self.store, "release", None)
-            if release is not None:
-                release(session.id)
+            _release(self.store, keeping.session.id)
 
     async def close(self) -> None:
-        """Release every session; the first failure is raised when all are released."""
+        """Release every session; the first failure is raised when all are released. Closing twice is fine."""
+        self._closed = True
         failures: list[StoreError] = []
         for session_id in list(self._keeping):
             keeping = self._keeping[session_id]
@@ -105,6 +123,10 @@ class LiveStore:
         if failures:
             raise failures[0]
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("this store is closed and keeps nothing any more; open it anew")
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -112,3 +134,41 @@ class LiveStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+class _Taking:
+    """Takes a session over, on any thread; what nobody waits for any more is given back."""
+
+    def __init__(self, store: Store, session_id: str, vocabulary: Vocabulary) -> None:
+        self._store = store
+        self._id = session_id
+        self._vocabulary = vocabulary
+        self._mutex = threading.Lock()
+        self._abandoned = False
+        self._taken = False
+
+    def take(self) -> tuple[Session, int, RunningHash]:
+        """Take the session, then read it: nobody else writes in between."""
+        lines = self._store.append(self._id, None, ())
+        with self._mutex:
+            self._taken = True
+            if self._abandoned:
+                _release(self._store, self._id)
+        stored = open_stored(self._store, self._id, vocabulary=self._vocabulary)
+        hashed = RunningHash(stored.header)
+        hashed.extend(stored.events)
+        return stored, lines, hashed
+
+    def abandon(self) -> None:
+        """Give the session back, now or as soon as it is taken."""
+        with self._mutex:
+            self._abandoned = True
+            if self._taken:
+                _release(self._store, self._id)
+
+
+def _release(store: Store, session_id: str) -> None:
+    """End writing a session; stores without locks have nothing to do."""
+    release = getattr(store, "release", None)
+    if release is not None:
+        release(session_id)

@@ -17,7 +17,7 @@ from typing import Any
 from turnlog.events.lenient import parse
 from turnlog.events.lossless import dump
 
-from .errors import LockUnsupported, SessionLocked
+from .errors import LockUnsupported, SessionLocked, WriteFailed
 from .liveness import LOCK_NAME
 
 try:
@@ -32,12 +32,16 @@ class SessionLock:
     def __init__(self, directory: Path, session_id: str) -> None:
         """Take the lock, at once or not at all.
 
-        Raises :class:`SessionLocked` naming the owner, or :class:`LockUnsupported` where locks do not work.
+        Raises :class:`SessionLocked` naming the owner, :class:`LockUnsupported` where locks do not work, or
+        :class:`WriteFailed` where no lock file can be made.
         """
         if fcntl is None:
             raise LockUnsupported(f"{directory}: this platform has no file locks; turnlog only reads here")
         self._path = directory / LOCK_NAME
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise WriteFailed(f"{self._path} cannot be made: {error.strerror or error}; nothing was written") from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -52,8 +56,9 @@ class SessionLock:
                 f"{directory}: its file system does not lock files ({error.strerror}), so two writers "
                 "could mix; keep sessions on a local disk"
             ) from None
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, dump(_me()) + b"\n")
+        with contextlib.suppress(OSError):  # a full disk: the lock holds all the same, its owner is not named
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, dump(_me()) + b"\n")
         if not self.held():
             self.release()
             raise SessionLocked(f"session {session_id}: its lock file was replaced while it was taken; try again")
@@ -61,18 +66,18 @@ class SessionLock:
     def held(self) -> bool:
         """Whether the file under the name is still the one that is locked."""
         try:
-            there = os.stat(self._path)
-        except OSError:
+            there, mine = os.stat(self._path), os.fstat(self._descriptor)
+        except OSError:  # the name is gone, or the lock was released
             return False
-        mine = os.fstat(self._descriptor)
         return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
 
     def release(self) -> None:
         """Let go. The file stays, so that a waiting writer never locks a name that is gone."""
+        descriptor, self._descriptor = self._descriptor, -1
         with contextlib.suppress(OSError):
-            os.ftruncate(self._descriptor, 0)
+            os.ftruncate(descriptor, 0)
         with contextlib.suppress(OSError):
-            os.close(self._descriptor)
+            os.close(descriptor)
 
 
 def _me() -> dict[str, Any]:

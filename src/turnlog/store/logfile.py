@@ -1,8 +1,9 @@
 """`LogFile`: one session's file while it is being written.
 
-A log file only grows by whole batches. A batch that the disk refuses is cut off again; a sync that fails is never
-repeated on the same pages (the kernel may have dropped them): the file is opened anew, cut back to what is durable and
-written again. Before each batch the file must end where this writer left it, and the lock must still be ours.
+A log file only grows by whole batches. A batch that the disk refuses is cut off again, and the cut is durable before
+anything else is written; a sync that fails is never repeated on the same pages (the kernel may have dropped them): the
+file is opened anew, cut back to what is durable and written again. Before each batch and each sync the lock must still
+be ours, the name must still lead to this file, and the file must end where this writer left it.
 """
 
 from __future__ import annotations
@@ -56,8 +57,15 @@ class LogFile:
         self._unsynced: list[bytes] = []
         self._handle: Handle | None = None
         self._exists = size is not None
+        self._tried: bytes | None = None
         self._tainted = False
+        self._refused: int | None = None
         self._finished: str | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file; a new log has none before its first append."""
+        return self._exists
 
     def append(self, lines: Sequence[bytes]) -> None:
         """Write whole *lines* (without newlines) as one batch: all of them or none.
@@ -69,45 +77,43 @@ class LogFile:
         if not self._exists:
             self._begin(data)
         else:
-            if self._tainted:
-                self._rewrite()
+            self._restore()
             self._grow(frame_of(data) if self._compressed else data)
         self.lines += len(lines)
 
     def sync(self) -> None:
-        """Make everything written durable. Raises :class:`WriteFailed`; then a later sync starts with a rewrite."""
+        """Make everything written durable. Raises :class:`ConcurrentWriter` (and forever after), or
+        :class:`WriteFailed`; then a later append or sync starts with what this one could not do."""
         self._check_finished()
-        if self._tainted:
-            self._rewrite()
-        if not self._unsynced or self._handle is None:
+        if not self._exists:
             return
-        try:
-            self._handle.sync()
-        except OSError:
-            self._tainted = True  # these pages are never synced again
-            self._rewrite()
-        self._durable = self.size
-        self._unsynced.clear()
+        self._restore()
+        handle = self._checked()
+        if self._unsynced:
+            self._flush(handle)
 
     def mend(self, cut_at: int, lines: Sequence[bytes], *, newline: bool) -> None:
-        """Before the first append to a log whose writer died: cut off what it did not finish, write whole *lines* that
-        were won from it again, or the *newline* that the last record lacks; durably.
+        """Before the first append to a log whose writer is gone: cut off what it did not finish, write the *newline*
+        that the last record lacks and whole *lines* that were won from what was cut; then all of it is durable, also
+        what that writer had written and not synced.
 
-        Raises :class:`WriteFailed`; the file then still ends where it ended or where it was cut.
+        Raises :class:`WriteFailed`; the file then still ends where it ended or where it was cut, or in an unfinished
+        record.
         """
         handle = self._checked()
-        data = b"".join([line + b"\n" for line in lines])
+        data = b"".join([b"\n" if newline else b"", *[line + b"\n" for line in lines]])
         if self._compressed and data:
             data = frame_of(data)
         try:
             if cut_at < self.size:
                 handle.truncate(cut_at)
-                self.size = cut_at
-            write_all(handle, b"\n" if newline else data)
+                handle.sync()  # what is written now never mixes with what was cut
+            if data:
+                write_all(handle, data)
             handle.sync()
         except OSError as error:
-            raise WriteFailed(f"{self.path} cannot be mended: {error.strerror or error}") from error
-        self.size = self._durable = handle.size()
+            raise WriteFailed(f"{self.path} cannot be made durable: {error.strerror or error}") from error
+        self.size = self._durable = min(cut_at, self.size) + len(data)
         self.lines += len(lines)
 
     def close(self) -> None:
@@ -117,26 +123,40 @@ class LogFile:
             self._handle = None
 
     def _begin(self, data: bytes) -> None:
+        if not self._held():
+            raise self._lost_lock()
         content = self._header + data
         if self._compressed:
             content = frame_of(self._header) + frame_of(data)
         try:
+            self._remove_failed()
             write_new(self._fs, self.path, content, self._suffix)
         except FileExistsError:
             raise self._finish(f"{self.path} was made by another writer in the meantime") from None
         except OSError as error:
+            self._tried = content
             raise WriteFailed(
                 f"{self.path} cannot be made: {error.strerror or error}; the session stays in memory"
             ) from error
         self._exists = True
         self.size = self._durable = len(content)
 
+    def _remove_failed(self) -> None:
+        """Remove what an earlier try left under the name, if it could not even take that back."""
+        if self._tried is not None:
+            with contextlib.suppress(FileNotFoundError):
+                if self._fs.read(self.path) == self._tried:
+                    self._fs.remove(self.path)
+
     def _grow(self, data: bytes) -> None:
         handle = self._checked()
         try:
             write_all(handle, data)
         except OSError as error:
-            self._cut(handle)
+            self._refused = len(data)
+            with contextlib.suppress(OSError):
+                handle.truncate(self.size)  # for readers, at once
+                self._refused = 0
             raise WriteFailed(
                 f"{self.path}: {error.strerror or error}; the file ends with its last whole record, the "
                 f"refused batch stays in memory"
@@ -144,61 +164,91 @@ class LogFile:
         self.size += len(data)
         self._unsynced.append(data)
 
-    def _checked(self) -> Handle:
-        """The open file, if it is still ours and ends where we left it."""
-        if not self._held():
-            raise self._finish(f"{self.path}: the lock was taken over by another writer")
-        if self._handle is None:
-            self._handle = self._open()
-        found = self._handle.size()
-        if found != self.size:
-            raise self._finish(
-                f"{self.path} has {found} bytes, this writer left it with {self.size}: somebody else wrote"
-            )
-        return self._handle
+    # -- what failures left to do -------------------------------------------------------------------------------
 
-    def _open(self) -> Handle:
-        try:
-            return self._fs.open(self.path)
-        except OSError as error:
-            raise self._finish(f"{self.path} is gone: {error.strerror or error}") from error
+    def _restore(self) -> None:
+        """Bring the file to where it should be after a failure; nothing else is written before."""
+        if self._tainted:
+            self._rewrite()
+        elif self._refused is not None:
+            self._cut()
 
-    def _cut(self, handle: Handle) -> None:
+    def _cut(self) -> None:
+        """Cut off what a refused batch left, durably: a power cut must not mix it with a later batch."""
+        handle = self._checked()
         try:
             handle.truncate(self.size)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._flush(handle)
+        self._refused = None
+
+    def _flush(self, handle: Handle) -> None:
+        try:
+            handle.sync()
         except OSError:
-            self._tainted = True  # a piece of the batch may be left; the next write cuts it first
+            self._tainted = True  # these pages are never synced again
+            self._rewrite()
+        self._durable = self.size
+        self._unsynced.clear()
 
     def _rewrite(self) -> None:
         """Open anew, cut back to what is durable, write the rest again and sync it."""
-        if not self._held():
-            raise self._finish(f"{self.path}: the lock was taken over by another writer")
-        if self._handle is not None:
-            self._handle.close()
-            self._handle = None
-        handle = self._open()
+        self._checked(self._durable)
+        self.close()
+        handle = self._opened()
         try:
-            if handle.size() < self._durable:
-                raise self._finish(f"{self.path} is shorter than what was durable; somebody else cut it")
             handle.truncate(self._durable)
             for data in self._unsynced:
                 write_all(handle, data)
             handle.sync()
         except OSError as error:
-            handle.close()
-            raise WriteFailed(
-                f"{self.path}: {error.strerror or error}; what is not durable yet stays in memory"
-            ) from error
-        self._handle = handle
+            self.close()
+            raise self._failed(error) from error
         self._tainted = False
-        self.size = handle.size()
+        self._refused = None
         self._durable = self.size
         self._unsynced.clear()
 
+    # -- whose file it is ---------------------------------------------------------------------------------------
+
+    def _checked(self, least: int | None = None) -> Handle:
+        """The open file, if it is still ours and ends where we left it; after a failed rewrite, at *least* where what
+        is durable ends."""
+        if not self._held():
+            raise self._lost_lock()
+        handle = self._opened()
+        try:
+            named, found = handle.named(self.path), handle.size()
+        except OSError as error:
+            raise self._failed(error) from error
+        if not named:
+            raise self._finish(f"{self.path} was removed or replaced")
+        if not (self.size if least is None else least) <= found <= self.size + (self._refused or 0):
+            raise self._finish(
+                f"{self.path} has {found} bytes, this writer left it with {self.size}: somebody else wrote"
+            )
+        return handle
+
+    def _opened(self) -> Handle:
+        if self._handle is None:
+            try:
+                self._handle = self._fs.open(self.path)
+            except FileNotFoundError:
+                raise self._finish(f"{self.path} is gone") from None
+            except OSError as error:
+                raise self._failed(error) from error
+        return self._handle
+
+    def _failed(self, error: OSError) -> WriteFailed:
+        return WriteFailed(f"{self.path}: {error.strerror or error}; what is not durable yet stays in memory")
+
+    def _lost_lock(self) -> ConcurrentWriter:
+        return self._finish(f"{self.path}: the lock was taken over by another writer")
+
     def _finish(self, reason: str) -> ConcurrentWriter:
         self._finished = f"{reason}. This writer never writes again; open the session anew."
-        with contextlib.suppress(OSError):
-            self.close()
+        self.close()
         return ConcurrentWriter(self._finished)
 
     def _check_finished(self) -> None:

@@ -138,7 +138,7 @@ class _Reader:
         except ValueError:
             raise self._no_header("the first line is not JSON, so there is no header.") from None
         if isinstance(value, dict) and value.get("type") != "session" and "seq" in value and "data" in value:
-            self._open(SAMPLE, SessionHeader(version=SAMPLE.version, id=self._sample_id(), created_at=0))
+            self._open_without_header()
             return Block(text, line, offset, block.frames, text.count(b"\n"))
         try:
             header, odd = read_header(value)
@@ -174,8 +174,25 @@ class _Reader:
         for code, text in self._pending_notes.items():
             self._note(code, text, "note", Place(path=self._source.name, line=1))
 
-    def _sample_id(self) -> str:
-        return self._source.path.stem if self._source.path is not None else "sample"
+    def _open_without_header(self) -> None:
+        """The documents' sample; or a compressed log that lost its header, which only forensic readers get into."""
+        path = self._source.path
+        if not self._source.compressed:
+            id = path.stem if path is not None else "sample"
+            self._open(SAMPLE, SessionHeader(version=SAMPLE.version, id=id, created_at=0))
+            return
+        named = parse_file(path) if path is not None else None
+        format = FORMATS.get(named.version if named is not None else 0, FORMATS[0])
+        id = decode_session(path.parent.name) if path is not None and named is not None else "unknown"
+        self._open(format, SessionHeader(version=format.version, id=id, created_at=0))
+        self._refuse(
+            self._finding(
+                "no-header",
+                "refused",
+                f"the first record is an event, so there is no header; the events are read as {format.name}.",
+                Place(path=self._source.name),
+            )
+        )
 
     def _refuse_foreign_text(self, text: bytes) -> None:
         if text[:2] in (b"\xff\xfe", b"\xfe\xff") or (text[1:4:2] == b"\0\0" and text[:1] == b"{"):

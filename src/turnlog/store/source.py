@@ -171,6 +171,10 @@ class Source:
                     frame.start,
                     "The bytes of this frame changed after they were written.",
                 )
+                later = later_frame(data, frame.start) if self._forensic else None
+                if later is not None and later < frame.end:  # what it says of its own length is damaged, too
+                    yield from self._contents(data, view, walk_frames(data, later), number + 1)
+                    return
                 continue
             self._note_content(number, frame, content)
             text_length += len(content)

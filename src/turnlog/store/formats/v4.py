@@ -38,8 +38,8 @@ class Format4Codec(Codec):
 def _lifted(raw: Any) -> Any:
     """The same data with format 0's message, or *raw* as it is when it does not have format 4's shape."""
     try:
-        data = _members(raw)
-        stored = _members(data["message"])
+        data = members(raw)
+        stored = members(data["message"])
         if bytes(stored["role"]) != b'"tool"':
             return raw
         block: dict[str, Any] = {
@@ -56,7 +56,7 @@ def _lifted(raw: Any) -> Any:
     return dump({**data, "message": {name: value for name, value in message.items() if value is not UNSET}})
 
 
-def _members(raw: Any) -> dict[str, Raw]:
+def members(raw: Any) -> dict[str, Raw]:
     """The members of an object, each as it is stored; lone surrogates included."""
     try:
         return _decode(raw)
