@@ -29,7 +29,7 @@ def command(module: str, *arguments: object) -> list[str]:
 @contextmanager
 def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A process with a pipe from its stdout; killed at the end if it still lives."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=environment, **options) as process:
         try:
             yield process

@@ -120,7 +120,8 @@ def test_every_error_of_the_log_has_its_place_in_the_tree() -> None:
         assert issubclass(kind, AppendError)
     for kind in (AppendError, WrongThread, Reentrant, ReadOnlySession):
         assert issubclass(kind, SessionError)
-    assert issubclass(SessionError, TurnlogError)
+    for base in (SessionError, LosslessError, UnknownEventType):
+        assert issubclass(base, TurnlogError)
 
 
 def many(session: Session) -> list[tuple[Any, dict[str, Any], type[Exception]]]:

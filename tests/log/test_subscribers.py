@@ -66,7 +66,7 @@ def test_history_comes_first_then_what_is_new_without_gap_or_double() -> None:
     assert seqs(heard) == [2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize(("start", "expected"), [(0, [0, 1, 2]), (-5, [0, 1, 2]), (2, [2]), (3, [])])
+@pytest.mark.parametrize(("start", "expected"), [(0, [0, 1, 2]), (2, [2]), (3, [])])
 def test_history_starts_where_it_is_asked_to(start: int, expected: list[int]) -> None:
     session = talk("a", "b", "c")
     heard: list[AnyEvent] = []
@@ -74,6 +74,15 @@ def test_history_starts_where_it_is_asked_to(start: int, expected: list[int]) ->
     assert seqs(heard) == expected
     note(session, 1)
     assert seqs(heard) == [*expected, 3]
+
+
+def test_a_start_before_the_first_event_is_refused() -> None:
+    session = talk("a")
+    heard: list[AnyEvent] = []
+    with pytest.raises(ValueError, match="from_seq is -1; a seq is 0 or more"):
+        session.subscribe(heard.append, from_seq=-1)
+    note(session, 1)
+    assert heard == []
 
 
 def test_without_a_start_only_what_is_new_is_told() -> None:

@@ -96,9 +96,24 @@ def test_views_have_no_way_to_change(name: str) -> None:
         assert not hasattr(view, name)
 
 
-@pytest.mark.parametrize(("at", "expected"), [(0, ""), (1, "a"), (3, "abc"), (4, "abcd"), (9, "abcd"), (-1, "")])
-def test_a_length_beyond_the_log_is_now_and_none_is_nothing(at: int, expected: str) -> None:
+@pytest.mark.parametrize(("at", "expected"), [(0, ""), (1, "a"), (3, "abc"), (4, "abcd"), (None, "abcd")])
+def test_a_length_gives_the_view_of_that_moment(at: int | None, expected: str) -> None:
     assert "".join(texts(talk(*"abcd").derive_messages(at))) == expected
+
+
+@pytest.mark.parametrize("at", [-1, 5, True, 1.0, "1"])
+def test_a_length_that_the_log_never_had_is_refused(at: Any) -> None:
+    session = talk(*"abcd")
+    asked: list[Any] = [
+        session.derive_messages,
+        session.message_events,
+        session.surface_at,
+        session.request_header,
+        lambda length: session.project(MESSAGES, length),
+    ]
+    for ask in asked:
+        with pytest.raises(IndexError, match="is no number of events; the log holds 4"):
+            ask(at)
 
 
 def test_messages_are_a_projection_like_any_other() -> None:

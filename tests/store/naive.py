@@ -29,6 +29,9 @@ _NAMES: Final = """
 KNOWN: Final = frozenset(_NAMES.split())
 
 
+NO_HEADER: Final = "no header of format 0 or 1"
+
+
 class Read(NamedTuple):
     """What a naive reader makes of a text."""
 
@@ -113,7 +116,7 @@ def _whole(value: Any, low: int) -> bool:
 
 def _header(value: Any) -> None:
     if not isinstance(value, dict) or value.get("type") != "session" or value.get("version") not in (0, 1):
-        _no("no header of format 0 or 1")
+        _no(NO_HEADER)
     if type(value["version"]) is not int or not isinstance(value.get("id"), str) or not value["id"]:
         _no("version or id")
     for name in ("createdAt", "delegationDepth", "seedLength"):

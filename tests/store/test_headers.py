@@ -156,14 +156,21 @@ def test_the_name_given_to_bytes_is_what_messages_call_them() -> None:
         load(b"", name="standard input")
 
 
-def test_a_log_without_header_is_taken_for_the_documents_sample() -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_log_that_lost_its_header_is_read_like_the_documents_sample_and_flagged(packed: bool) -> None:
     log = Log()
     log.turn()
     log.step()
-    log.user("Hi")
-    session = opened(joined(log.lines()[1:]))
-    assert (session.format, session.id) == ("sample", "sample")
-    assert [message.text for message in session.derive_messages(as_stored=True)] == ["Hi"]
+    if packed:
+        log.text_chunks(["a", "b", "c"])
+    else:
+        log.user("Hi")
+    text = joined(log.lines(packed=packed)[1:])
+    session = opened(text)
+    assert (session.format, session.id, len(session)) == ("sample", "sample", len(log.events))
+    (finding,) = session.findings
+    assert (finding.code, finding.severity) == ("no-header", "fault")
+    assert verify(text).verdict == "faults"
 
 
 def test_a_damaged_sample_is_shown_as_far_as_it_can_be() -> None:

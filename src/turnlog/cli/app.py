@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from .completion import event_types, session_ids
+from .keeping import add_commands
 from .opening import Which, split_words
-from .options import AsJson, AsStored, Latest, Limit, Roots, SessionName, Since, Until
-from .screen import Screen
+from .options import AsJson, AsStored, Latest, Limit, Roots, SessionName, Since, Until, screen_of
 
 app = typer.Typer(
     name="turnlog",
@@ -84,7 +84,7 @@ def _ls(
     """
     from .commands.ls import ls
 
-    ls(_screen(context), root or [], since=since, until=until, limit=limit, as_json=as_json)
+    ls(screen_of(context), root or [], since=since, until=until, limit=limit, as_json=as_json)
 
 
 @app.command("show")
@@ -112,7 +112,7 @@ def _show(
     from .commands.show import show
 
     which = Which(session, latest, root or [])
-    show(_screen(context), which, everything=everything, as_stored=as_stored, as_json=as_json)
+    show(screen_of(context), which, everything=everything, as_stored=as_stored, as_json=as_json)
 
 
 @app.command("events")
@@ -157,7 +157,7 @@ def _events(
     from .commands.events import Filter, events
 
     wanted = Filter(tuple(type or ()), turn, since, until, start, stop, limit)
-    events(_screen(context), Which(session, latest, root or []), wanted, as_json=as_json)
+    events(screen_of(context), Which(session, latest, root or []), wanted, as_json=as_json)
 
 
 @app.command("messages")
@@ -191,7 +191,7 @@ def _messages(
     from .commands.messages import messages
 
     which = Which(session, latest, root or [])
-    messages(_screen(context), which, before=before, after=after, as_stored=as_stored, as_json=as_json)
+    messages(screen_of(context), which, before=before, after=after, as_stored=as_stored, as_json=as_json)
 
 
 @app.command("turn")
@@ -214,7 +214,7 @@ def _turn(
     from .commands.turn import turn
 
     session, number = split_words(words, latest, "TURN")
-    turn(_screen(context), Which(session, latest, root or []), number, as_json=as_json)
+    turn(screen_of(context), Which(session, latest, root or []), number, as_json=as_json)
 
 
 @app.command("call")
@@ -239,7 +239,7 @@ def _call(
     from .commands.call import call
 
     session, name = split_words(words, latest, "CALL")
-    call(_screen(context), Which(session, latest, root or []), name, as_json=as_json)
+    call(screen_of(context), Which(session, latest, root or []), name, as_json=as_json)
 
 
 @app.command("sources")
@@ -264,7 +264,7 @@ def _sources(
     from .commands.sources import sources
 
     session, address = split_words(words, latest, "ADDRESS")
-    sources(_screen(context), Which(session, latest, root or []), address, as_json=as_json)
+    sources(screen_of(context), Which(session, latest, root or []), address, as_json=as_json)
 
 
 @app.command("replay")
@@ -295,7 +295,7 @@ def _replay(
     from .commands.replay import replay
 
     which = Which(session, latest, root or [])
-    replay(_screen(context), which, speed=speed, start=start, idle_limit=idle_limit, as_stored=as_stored,
+    replay(screen_of(context), which, speed=speed, start=start, idle_limit=idle_limit, as_stored=as_stored,
            as_json=as_json)  # fmt: skip
 
 
@@ -320,16 +320,13 @@ def _verify(
     """
     from .commands.verify import verify
 
-    verify(_screen(context), Which(session, latest, root or []), forensic=forensic, as_json=as_json)
+    verify(screen_of(context), Which(session, latest, root or []), forensic=forensic, as_json=as_json)
+
+
+add_commands(app)
 
 
 @cache
 def command() -> Callable[..., object]:
     """All commands, put together once."""
     return typer.main.get_command(app)
-
-
-def _screen(context: typer.Context) -> Screen:
-    screen = context.obj
-    assert isinstance(screen, Screen)
-    return screen

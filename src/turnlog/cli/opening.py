@@ -40,6 +40,13 @@ class Which:
             return path.read_bytes(), str(path)  # a pipe can be read only once
         return path, str(path)
 
+    def file(self) -> Path:
+        """The log file of a session that is to be rewritten."""
+        source, name = self.source()
+        if isinstance(source, bytes):
+            raise WrongUsage(f"{name} is no file; only stored sessions can be rewritten")
+        return source
+
     def search(self) -> list[Path]:
         """The directories to look in."""
         from turnlog.store.discover import default_roots

@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from .completion import session_ids
+from .screen import Screen
 
 SessionName: TypeAlias = Annotated[
     str | None,
@@ -39,3 +40,10 @@ Until: TypeAlias = Annotated[
 Limit: TypeAlias = Annotated[
     int | None, typer.Option("--limit", min=0, metavar="N", show_default=False, help="At most so many.")
 ]
+
+
+def screen_of(context: typer.Context) -> Screen:
+    """Where a command prints."""
+    screen = context.obj
+    assert isinstance(screen, Screen)
+    return screen

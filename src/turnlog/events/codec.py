@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Never
 
 import msgspec
 from msgspec import Struct
@@ -40,10 +40,29 @@ class Codec:
 
     version: ClassVar[int] = 0
 
+    __slots__ = ("_decoders", "_kinds", "_session_id")
+
     def __init__(self, kinds: Mapping[str, type[Payload]], session_id: str = "") -> None:
-        self.kinds: Final = kinds
-        self.session_id: Final = session_id
-        self._decoders: dict[str, Callable[[Any], Payload]] = {}
+        object.__setattr__(self, "_kinds", kinds)
+        object.__setattr__(self, "_session_id", session_id)
+        object.__setattr__(self, "_decoders", {})
+
+    _kinds: Mapping[str, type[Payload]]
+    _session_id: str
+    _decoders: dict[str, Callable[[Any], Payload]]
+
+    @property
+    def kinds(self) -> Mapping[str, type[Payload]]:
+        """Event type → the payload class that shows it."""
+        return self._kinds
+
+    @property
+    def session_id(self) -> str:
+        """The session whose log it reads; part of the ids given to messages that have none."""
+        return self._session_id
+
+    def __setattr__(self, name: str, _value: Never) -> None:
+        raise AttributeError(f"a codec is immutable: {name!r} cannot be set")
 
     def payload(self, type: str, raw: Any, seq: int) -> Payload:
         """The typed view of an event's data. Never fails: see UnknownPayload and UndecodablePayload."""

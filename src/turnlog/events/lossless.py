@@ -139,6 +139,19 @@ def check_text(text: str, path: str) -> None:
         ) from None
 
 
+def join_text(before: str, after: str) -> str:
+    """Two pieces of text, joined: halves of a surrogate pair that was cut between them become its character."""
+    if before and "\ud800" <= before[-1] <= "\udbff" and after and "\udc00" <= after[0] <= "\udfff":
+        pair = (before[-1] + after[0]).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        return before[:-1] + pair + after[1:]
+    return before + after
+
+
+def whole_text(text: str) -> str:
+    """The same text with U+FFFD for each half of a pair that nothing completes."""
+    return text if text.isascii() else re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
 def not_json(value: object) -> str:
     """Why *value* is no JSON, with the remedy where there is a usual one."""
     kind = type(value)

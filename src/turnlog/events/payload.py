@@ -30,6 +30,13 @@ _JSON: Final[object] = Json  # the run-time marker; to a type checker Json is a 
 _TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9-]*(/[a-z0-9-]+)+")
 
 
+def _store_default(namespace: dict[str, Any], name: str) -> None:
+    """Have a default other than None stored like any value: what an event says may not depend on today's default."""
+    default = namespace.get(name)
+    if isinstance(default, bool | int | float | str | tuple | Struct):
+        namespace[name] = field(default_factory=lambda: default)
+
+
 class PayloadMeta(StructMeta):
     """Builds payload classes and refuses the ones that could be mutable or are half a model input."""
 
@@ -43,8 +50,14 @@ class PayloadMeta(StructMeta):
         type: str = "",
         **config: Any,
     ) -> M:
+        odd = config.keys() - {"frozen"}
+        if odd:
+            raise TypeError(f"{name}: {sorted(odd)[0]} cannot be set; every payload is stored by the same rules")
         namespace.setdefault("event_type", type)
         namespace.setdefault("_checked", False)
+        for field_name, annotation in namespace.get("__annotations__", {}).items():
+            if "ClassVar" not in str(annotation):
+                _store_default(namespace, field_name)
         settings = {"frozen": True, "kw_only": True, "gc": False, "rename": "camel", "omit_defaults": True, **config}
         cls = super().__new__(mcls, name, bases, namespace, **settings)
         if type:

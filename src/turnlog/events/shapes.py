@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .blocks import ToolCallBlock, ToolResultBlock
-from .chunks import BlockEnd, BlockStart, ReasoningDelta, TextDelta, ToolCallDelta, UsageChunk
+from .chunks import (
+    BlockEnd,
+    BlockStart,
+    Finish,
+    FinishAborted,
+    FinishError,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    UsageChunk,
+)
 from .conversation import AssistantChunk, AssistantMessage, UserMessage
 from .message import Message, ModelSource, ToolSource
 from .payload import Payload
@@ -22,7 +32,11 @@ from .usage import Failure, TokenUsage
 from .value import Opaque
 
 HEADER_REASONS: Final = frozenset({"initial", "resume", "change"})
+"""What format 0 writes; later formats also start a ``series``, which readers accept."""
 
+
+REASON_FAULT: Final = "$.reason:"
+"""How the fault of a header's reason begins; ``verify`` passes over it in formats that have more reasons."""
 
 _FAULTLESS: Final = frozenset({TextDelta, ReasoningDelta, BlockStart, BlockEnd})
 """Chunks that no rule speaks of: most of a log."""
@@ -58,6 +72,8 @@ def _chunk(payload: AssistantChunk) -> Iterator[str]:
             yield "$.chunk.id: a call id may not be empty; hold the deltas until the id is known"
     elif type(chunk) is UsageChunk:
         yield from _usage(chunk.usage, "$.chunk.usage")
+    elif type(chunk) is Finish and isinstance(chunk.reason, FinishError | FinishAborted):
+        yield from _failure(chunk.reason.failure, "$.chunk.reason.failure")
 
 
 def _assistant_message(payload: AssistantMessage) -> Iterator[str]:
@@ -78,6 +94,8 @@ def _assistant_message(payload: AssistantMessage) -> Iterator[str]:
         yield f"$.message.content: call id {call_id!r} is used by {ids.count(call_id)} blocks of one message"
     if payload.usage is not None:
         yield from _usage(payload.usage, "$.usage")
+    if payload.interrupted is False:
+        yield "$.interrupted: may be absent or true, not false"
 
 
 def _tool_result(payload: ToolResult) -> Iterator[str]:
@@ -103,7 +121,7 @@ def _tool_call(payload: ToolCall) -> Iterator[str]:
 
 def _request_header(payload: RequestHeader) -> Iterator[str]:
     if payload.reason not in HEADER_REASONS:
-        yield f"$.reason: {payload.reason!r} is none of initial, resume, change"
+        yield f"{REASON_FAULT} {payload.reason!r} is none of initial, resume, change"
     config, defaults = payload.header.config, payload.header.adapter_defaults
     if not config.provider or not config.model:
         yield "$.header.config: provider and model may not be empty"
@@ -133,18 +151,28 @@ def _message(message: Message, role: str) -> Iterator[str]:
         yield "$.message.id: a message id may not be empty"
 
 
+_COUNTS: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
+
+
 def _usage(usage: TokenUsage, path: str) -> Iterator[str]:
-    for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"):
-        count = getattr(usage, name)
+    counts = (
+        usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    )  # fmt: skip
+    for name, count in zip(_COUNTS, counts, strict=True):
         if count is not None and count < 0:
-            yield f"{path}: {name} is negative ({count})"
+            yield f"{path}.{name}: {count} is negative; leave it out when it is not known"
 
 
 def _failure(failure: Failure, path: str) -> Iterator[str]:
     if not failure.message or not failure.code:
-        yield f"{path}: a failure has a message and a code"
+        yield f"{path}: a failure has a message and a code, neither of them empty"
     if failure.status is not None and not 100 <= failure.status <= 599:
-        yield f"{path}.status: {failure.status} is no HTTP status"
+        yield f"{path}.status: {failure.status} is no HTTP status (100 to 599)"
+    if failure.provider_retry_after_ms is not None and not failure.provider_retry_after_ms > 0:
+        yield f"{path}.providerRetryAfterMs: {failure.provider_retry_after_ms} is not above 0; leave it out"
+    if failure.request_id == "":
+        yield f"{path}.requestId: may be absent, not empty"
 
 
 _RULES: Final[dict[type[Payload], Callable[[Any], Iterator[str]]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Never, TypeAlias, dataclass_transform, final
+from typing import Annotated, Never, Self, TypeAlias, dataclass_transform, final
 from uuid import uuid4
 
 from msgspec import Meta, Struct, field
@@ -35,9 +35,12 @@ class Opaque:
     _kind: str
     _value: Mapping[str, Json]
 
-    def __init__(self, kind: str, value: Mapping[str, Json]) -> None:
+    def __new__(cls, kind: str, value: Mapping[str, Json]) -> Self:
+        """Keep *value*; made here and not in ``__init__``, which could be called again."""
+        self = super().__new__(cls)
         object.__setattr__(self, "_kind", kind)
         object.__setattr__(self, "_value", value if type(value) is MappingProxyType else freeze(dict(value)))
+        return self
 
     def __setattr__(self, name: str, _value: Never) -> None:
         raise AttributeError(f"Opaque is immutable: {name!r} cannot be set")

@@ -76,7 +76,7 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
     _ignorable: _OnlyTrue = field(name="ignorable", default=UNSET)
     _data: _Cached = field(name="(decoded)", default=UNSET)
 
-    codec: ClassVar[Codec] = Vocabulary.core.codec
+    _codec: ClassVar[Codec] = Vocabulary.core.codec
     """What decodes events of this class."""
 
     @property
@@ -84,9 +84,15 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
         """The typed payload, decoded from the stored JSON when first looked at."""
         data = self._data
         if data is UNSET:
-            data = self.codec.payload(self.type, self._raw, self.seq)
+            data = self._codec.payload(self.type, self._raw, self._first_seq)
             force_setattr(self, "_data", data)
         return data  # type: ignore[return-value]
+
+    @property
+    def _first_seq(self) -> int:
+        """What a message without id is named for: a rewritten result keeps the id of the one it replaces."""
+        op = self.surface_op
+        return op.start if isinstance(op, Replace) and self.type == "tool/result" else self.seq
 
     @property
     def raw(self) -> bytes:
@@ -115,12 +121,12 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
             return None
         if self._data is not UNSET and not isinstance(self._data, UndecodablePayload):
             return message_of(self._data)
-        return self.codec.message(self.type, self._raw, self.seq)
+        return self._codec.message(self.type, self._raw, self._first_seq)
 
     @property
     def message_json(self) -> bytes:
         """The same as JSON in the canonical shape; the stored bytes where they have it."""
-        return self.codec.message_json(self.type, self._raw, self.seq)
+        return self._codec.message_json(self.type, self._raw, self._first_seq)
 
     def line(self) -> bytes:
         """The event as a format-0 log line, without the newline."""
@@ -131,7 +137,10 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
         if self._sources is not UNSET:
             stored = self._sources
             parts.append(b',"sourceEventSeqs":' + (bytes(stored) if isinstance(stored, Raw) else dump(stored)))
-        if self.surface_op is not UNSET:
+        if isinstance(self.surface_op, Replace):
+            span = (self.surface_op.start, self.surface_op.end)
+            parts.append(b',"surfaceOp":{"op":"replace","start":%d,"end":%d}' % span)
+        elif self.surface_op is not UNSET:
             parts.append(b',"surfaceOp":' + dump(self.surface_op))
         if self.ignorable:
             parts.append(b',"ignorable":true')
@@ -205,7 +214,7 @@ def event_class(codec: Codec, *, replace: type[Replace] = Replace, any_type: boo
         "type": str if any_type else Literal[tuple(codec.kinds)],
         "surface_op": Literal["append"] | replace | UnsetType,
     }
-    return _subclass(SessionEvent, annotations, surface_op=field(name="surfaceOp", default=UNSET), codec=codec)
+    return _subclass(SessionEvent, annotations, surface_op=field(name="surfaceOp", default=UNSET), _codec=codec)
 
 
 def line_class(kind: type[AnyEvent], runs: frozenset[str]) -> type[AnyEvent]:
@@ -215,9 +224,9 @@ def line_class(kind: type[AnyEvent], runs: frozenset[str]) -> type[AnyEvent]:
     """
     names = {"seq": "seq", "time": "time", "_seq0": "seq0", "_time0": "time0"}
     annotations: dict[str, object] = dict.fromkeys(names, _Time | UnsetType)
-    annotations["type"] = Literal[(*kind.codec.kinds, *sorted(runs))]
+    annotations["type"] = Literal[(*kind._codec.kinds, *sorted(runs))]
     fields = {name: field(name=wire, default=UNSET) for name, wire in names.items()}
-    return _subclass(kind, annotations, kw_only=True, codec=kind.codec, **fields)
+    return _subclass(kind, annotations, kw_only=True, _codec=kind._codec, **fields)
 
 
 def _subclass(

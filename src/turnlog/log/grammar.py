@@ -96,11 +96,9 @@ def _step_end(g: Grammar, p: StepEnd, _replaces: bool) -> str | None:
     return None
 
 
-def _inside(g: Grammar, p: AssistantChunk | AssistantMessage, replaces: bool) -> str | None:
+def _inside(g: Grammar, p: AssistantChunk | AssistantMessage, _replaces: bool) -> str | None:
     if p.turn == g.turn and p.step == g.step and g.step:
         return None
-    if replaces:
-        return _in_turn(g, p, replaces)
     return g.position_fault(p.turn, p.step)
 
 

@@ -27,7 +27,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Projector(Generic[T]):
     """How one event becomes one item of a view.
 
-    ``project`` must be pure: the same event always gives an equal item, None means that the event shows nothing.
+    ``project`` must be pure: the same event always gives an equal item, None means that the event shows nothing. A
+    session keeps the items of every projector it was asked for, so make a projector once, not once per call.
     """
 
     name: str
@@ -154,15 +155,15 @@ class SurfaceProjection(Generic[T]):
         return item
 
     def _catch_up(self) -> None:
-        splices = self._surface.splices
-        for splice in splices[self._splices :]:
-            self._extend(splice.leaves)
-            slots = self._slots[: splice.first]
-            slots += self._filled([splice.seq])
-            slots.extend(self._slots[splice.last + 1 :])
-            self._slots = slots
-            self._items = [slot for slot in slots if slot is not None]  # a new list: older views keep theirs
-        self._splices = len(splices)
+        splices = self._surface.splices[self._splices :]
+        if splices:
+            self._slots = self._slots.copy()
+            for splice in splices:
+                self._slots += self._filled(self._surface.leaves[self._leaves : splice.leaves])
+                self._leaves = splice.leaves
+                self._slots[splice.first : splice.last + 1] = self._filled([splice.seq])
+            self._items = [slot for slot in self._slots if slot is not None]  # a new list: older views keep theirs
+            self._splices += len(splices)
         self._extend(len(self._surface.leaves))
 
     def _extend(self, leaves: int) -> None:

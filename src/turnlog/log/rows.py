@@ -63,7 +63,7 @@ class PackedRun(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     def events(self, kind: EventClass) -> list[AnyEvent]:
         """Its chunk events, as instances of *kind*."""
         data = self.unpack()
-        make = _maker(self.type, data)
+        make = delta_maker(self.type, data.index, data.id or "", data.name)
         times = accumulate(data.dt, initial=self.time0)
         made = []
         for offset, (time, text) in enumerate(zip(times, data.members(), strict=True)):
@@ -75,13 +75,12 @@ class PackedRun(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 Row: TypeAlias = AnyEvent | PackedRun
 
 
-def _maker(type: str, data: RunData) -> Callable[[str], StreamChunk]:
-    index = data.index
+def delta_maker(type: str, index: int, call_id: str, name: str | None) -> Callable[[str], StreamChunk]:
+    """What makes the chunks of a packed run, or of a stream record of the same type, from their texts."""
     if type == "text-chunks":
         return lambda text: TextDelta(index, text)
     if type == "reasoning-chunks":
         return lambda text: ReasoningDelta(index, text)
-    call_id, name = data.id or "", data.name
     return lambda text: ToolCallDelta(index, call_id, text, name)
 
 

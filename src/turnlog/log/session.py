@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, Literal, TypeVar, overload
+from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, UnsetType
 
 from turnlog.events import (
-    EndSeed,
     Header,
     LogPayload,
     ModelInput,
@@ -30,14 +28,17 @@ from turnlog.events import (
     UserMessage,
     Vocabulary,
 )
-from turnlog.events.lossless import decode_any
+from turnlog.events.codec import encode
+from turnlog.events.lossless import MAX_SAFE, decode_any
 from turnlog.events.shapes import first_fault
 from turnlog.events.value import new_id
 
 from .closers import Closer
 from .closers import closers as closers_of
+from .door import Door, Waiting
 from .durability import Durability, Durable, Volatile
 from .errors import (
+    AppendError,
     ForkError,
     GrammarError,
     ReadOnlySession,
@@ -50,6 +51,7 @@ from .errors import (
 from .event import AnyEvent, Replace, SessionEvent, event_class, is_event, shows_message
 from .grammar import Grammar
 from .header import FORMAT, SessionHeader
+from .lineage import check_whole, inherit, settle
 from .projection import MESSAGES, AnyProjection, LogProjection, Messages, Projector, SurfaceProjection, View
 from .rows import RUN_TYPES, Events, PackedRun, Rows
 from .subscription import BATCH, Subscription
@@ -61,6 +63,10 @@ LogT = TypeVar("LogT", bound=LogPayload)
 SurfaceT = TypeVar("SurfaceT", bound=SurfacePayload)
 InputT = TypeVar("InputT", bound=ModelInput)
 
+
+Operation: TypeAlias = Literal["append"] | Replace | UnsetType
+Cited: TypeAlias = tuple[int, ...] | UnsetType
+Prepared: TypeAlias = tuple[bytes, Payload, Plan | None, Operation, Cited]
 
 _current_thread: Final = threading.get_ident
 
@@ -114,10 +120,11 @@ class Session:
         self._projections: dict[Projector[Any], AnyProjection] = {}
         self._publishing = False
         self._read_only: str | None = None
+        self._damage: str | None = None
+        self._closed_view: Messages | None = None
         self._owner = threading.current_thread()
         self._thread = _current_thread()
-        self._queue: deque[tuple[Future[AnyEvent], Payload, dict[str, Any]]] = deque()
-        self._wake: Callable[[], object] | None = None
+        self._door = Door()
         self._durability: Durability | None = None
         self._closes = False
         self._closers: tuple[AnyEvent, ...] | None = None
@@ -132,9 +139,10 @@ class Session:
         vocabulary: Vocabulary,
         read_only: str,
         closes: bool,
+        damage: str | None = None,
     ) -> Session:
         """A session over rows that a store has read and checked; for stores. *closes*: its writer is gone, so views
-        that people and models read get :attr:`closers`."""
+        that people and models read get :attr:`closers`. *damage*: why the log is not whole, if it is not."""
         session = cls.__new__(cls)
         session.header = header  # type: ignore[misc]
         session.vocabulary = vocabulary  # type: ignore[misc]
@@ -144,6 +152,7 @@ class Session:
         session._grammar = None
         session._start(epoch_ms)
         session._read_only = read_only
+        session._damage = damage
         session._closes = closes
         return session
 
@@ -175,7 +184,7 @@ class Session:
 
     @property
     def rows(self) -> Rows:
-        """The rows behind the events, packed runs as they are stored, for views that need not unpack them. Read only."""
+        """The rows behind the events, packed runs as they are stored, for views that leave them packed. Read only."""
         return self._rows
 
     def event(self, seq: int) -> AnyEvent:
@@ -192,7 +201,9 @@ class Session:
         if not name:  # a base class: whatever it covers
             yield from (event for event in self.events if is_event(event, kind))
             return
-        stored_as = {name, *RUN_TYPES} if name == _CHUNK else {name}
+        stored_as = {type for type, one in self._kind._codec.kinds.items() if one is kind}
+        if name == _CHUNK:
+            stored_as |= RUN_TYPES
         for row in [row for row in self._rows.rows if row.type in stored_as]:
             for event in row.events(self._kind) if isinstance(row, PackedRun) else (row,):
                 if is_event(event, kind):
@@ -228,7 +239,11 @@ class Session:
         if at is not None or as_stored:
             return view
         closing = [message for message in (event.message for event in self.closers) if message is not None]
-        return View([*view, *closing], len(view) + len(closing)) if closing else view
+        if not closing:
+            return view
+        if self._closed_view is None:  # a stored log does not grow
+            self._closed_view = View([*view, *closing], len(view) + len(closing))
+        return self._closed_view
 
     def message_events(self, at: int | None = None, *, as_stored: bool = False) -> list[AnyEvent]:
         """The events behind :meth:`derive_messages`, one per message."""
@@ -298,88 +313,49 @@ class Session:
         kind = event_class(self.vocabulary.codec)  # closers have format 0's shape, whatever the log has
         time = self._rows.at(self._rows.length - 1).time
         for seq, closer in enumerate(owed, self._rows.length):
-            raw, data = self.vocabulary.snapshot(closer.payload)
-            op = "append" if closer.payload.surface else UNSET
-            sources = UNSET if closer.sources is None else closer.sources
-            yield kind(closer.payload.event_type, seq, time, Raw(raw), op, sources, UNSET, data)  # type: ignore[arg-type]
+            payload = closer.payload
+            op: Operation = "append" if payload.surface else UNSET
+            sources: Cited = UNSET if closer.sources is None else closer.sources
+            yield kind(payload.event_type, seq, time, encode(payload), op, sources, UNSET, payload)
 
     def fork(self, at: int | None = None, *, id: str | None = None) -> Session:
         """A new session that inherits the first *at* events (all, if None) and goes on from there.
 
         Its log is the prefix, then ``session/end-seed``, then closers for what the cut left open. The parent is not
-        changed. Raises :class:`ForkError` for a boundary the log does not have, or a log that is not format 0.
+        changed. Raises :class:`ForkError` for a boundary the log does not have, and for a log that is damaged, holds
+        required events nobody here knows, or is not format 0.
         """
+        check_whole(self, "forked")
         length = self._rows.length if at is None else at
-        if self.header.version != FORMAT or self._rows.base:
-            raise ForkError(
-                f"session {self.id} is stored in format {self.header.version}; only format {FORMAT} "
-                "sessions fork. Convert it first: turnlog convert"
-            )
-        if not 0 <= length <= self._rows.length:
-            raise ForkError(f"session {self.id}: cannot fork at {length}; it has {self._rows.length} events")
+        if type(length) is not int or not 0 <= length <= self._rows.length:
+            raise ForkError(f"session {self.id} cannot be forked at {length!r}; it has {self._rows.length} events")
         header = SessionHeader(
             version=FORMAT,
-            id=id or f"session-{new_id()}",
+            id=f"session-{new_id()}" if id is None else id,
             created_at=self._clock(),
             cwd=self.header.cwd,
             parent_session=self.id,
             seed_length=length,
         )
         child = Session(vocabulary=self.vocabulary, clock=self._clock, header=header)
-        child._inherit(self._rows, length)
-        time = child._rows.at(length - 1).time if length else 0
-        child._commit(*child._prepare(EndSeed(), None, None))
-        for closer in child.owed():
-            child._commit(*child._prepare(closer.payload, None, closer.sources), time=time)
+        inherit(child, self, length)
+        settle(child, marker_first=True)
         return child
 
     @classmethod
     def resumed(cls, stored: Session, *, clock: Callable[[], int] = epoch_ms) -> Session:
         """A live session that goes on with a stored log, for stores; :meth:`settle` it once it is kept.
 
-        Raises :class:`ReadOnlySession` for a log that is not whole or not format 0.
+        Raises :class:`ForkError` as :meth:`fork` does.
         """
-        if stored.header.version != FORMAT or stored._rows.base:
-            raise ReadOnlySession(
-                f"session {stored.id} is stored in format {stored.header.version}; only format {FORMAT} sessions are "
-                "resumed. Convert it first: turnlog convert"
-            )
+        check_whole(stored, "resumed")
         session = cls(vocabulary=stored.vocabulary, clock=clock, header=stored.header)
-        session._inherit(stored._rows, len(stored))
+        inherit(session, stored, len(stored))
         return session
 
     def settle(self) -> None:
         """Append what an ended lifecycle leaves to do: closers, then ``session/end-seed``; nothing if it is done."""
-        rows = self._rows
-        for closer in self.owed():
-            time = rows.at(rows.length - 1).time
-            self._commit(*self._prepare(closer.payload, None, closer.sources), time=time)
-        if rows.length and rows.at(rows.length - 1).type != EndSeed.event_type:
-            self._commit(*self._prepare(EndSeed(), None, None))
-
-    def _inherit(self, rows: Rows, length: int) -> None:
-        """Take over the first *length* events of another log, which was checked when it was made."""
-        grammar = Grammar()
-        for row in rows.rows:
-            if self._rows.length >= length:
-                break
-            if isinstance(row, PackedRun):
-                count = len(row.unpack().members())
-                if self._rows.length + count <= length:
-                    self._rows.add_run(row, count)
-                    continue
-                for event in row.events(self._kind)[: length - self._rows.length]:
-                    self._rows.add(event)
-                continue
-            self._rows.add(row)
-            replaces = isinstance(row.surface_op, Replace)
-            if row.type != "assistant/chunk":
-                grammar.advance(row.data, replaces=replaces)
-            if isinstance(row.surface_op, Replace):
-                self._surface.apply(self._surface.plan_replace(row.seq, row.surface_op)[0])
-            elif row.surface_op is not UNSET:
-                self._surface.append(row.seq)
-        self._grammar = grammar
+        settle(self, marker_first=False)
 
     # -- writing ------------------------------------------------------------------------------------------------
 
@@ -402,7 +378,7 @@ class Session:
         """
         if _current_thread() != self._thread:
             raise self._wrong_thread()
-        if self._queue:
+        if self._door:
             self.run_pending()
         if not getattr(payload, "appendable", None):
             raise _reserved(payload)
@@ -413,22 +389,25 @@ class Session:
         """Commit a fact and the user message it shows the model, which cites it: both or neither."""
         if _current_thread() != self._thread:
             raise self._wrong_thread()
-        if self._queue:
+        if self._door:
             self.run_pending()
-        fact = self._prepare(payload, None, None)
+        if not isinstance(payload, ModelInput):
+            raise TypeError(f"append_input takes a ModelInput, not {type(payload).__name__}; use append")
+        blocks = payload.render()
+        if type(blocks) is not tuple:
+            raise TypeError(f"{payload.event_type}: render() gave {type(blocks).__name__}, not a tuple of blocks")
         source = PluginSource(plugin=payload.event_type.split("/")[0])
-        message = UserMessage.of(*payload.render(), source=source)
-        raw, data = self._snapshot(message)
+        raw, data = self._snapshot(UserMessage.of(*blocks, source=source))
         if fault := first_fault(data):
             raise ShapeError(f"user/message rendered by {payload.event_type}: {fault}")
-        event = self._commit(*fact, publish=False)
-        shown = self._commit(raw, data, Plan(event.seq + 1), "append", (event.seq,), publish=False)
+        fact = self._prepare(payload, None, None)
+        time = self._now()
+        event = self._commit(*fact, time=time, publish=False)
+        shown = self._commit(raw, data, Plan(event.seq + 1), "append", (event.seq,), time=time, publish=False)
         self._publish((event, shown))
         return event, shown  # type: ignore[return-value]
 
-    def _prepare(
-        self, payload: Payload, replaces: tuple[int, int] | None, sources: Sequence[int] | None
-    ) -> tuple[bytes, Payload, Plan | None, Any, Any]:
+    def _prepare(self, payload: Payload, replaces: tuple[int, int] | None, sources: Sequence[int] | None) -> Prepared:
         """Everything that can fail. Changes nothing."""
         raw, data = self._snapshot(payload)
         if self._publishing:
@@ -440,8 +419,8 @@ class Session:
             raise ReadOnlySession(f"session {self.id}: {self._read_only}")
         seq = self._rows.length
         plan: Plan | None = None
-        op: Any = UNSET
-        cited: Any = UNSET
+        op: Operation = UNSET
+        cited: Cited = UNSET
         if payload.surface:
             plan, op, cited = self._place(seq, data, raw, replaces, sources)
         elif replaces is not None or sources is not None:
@@ -462,10 +441,15 @@ class Session:
 
     def _place(
         self, seq: int, data: Payload, raw: bytes, replaces: tuple[int, int] | None, sources: Sequence[int] | None
-    ) -> tuple[Plan, Any, Any]:
-        cited: Any = UNSET
+    ) -> tuple[Plan, Operation, Cited]:
+        cited: Cited = UNSET
         if sources is not None:
-            cited = tuple(sources)
+            try:
+                cited = tuple(sources)
+            except TypeError:
+                raise SurfaceError(
+                    "sources-type", f"{data.event_type} @{seq}: sources is {sources!r}, not a list of seqs"
+                ) from None
             check_sources(seq, data.event_type, cited)
         if replaces is None:
             return Plan(seq), "append", cited
@@ -488,16 +472,18 @@ class Session:
         raw: bytes,
         data: Payload,
         plan: Plan | None,
-        op: Any,
-        cited: Any,
+        op: Operation,
+        cited: Cited,
         *,
         time: int | None = None,
         publish: bool = True,
     ) -> AnyEvent:
-        """Nothing here fails: the event is in the log, then it is told."""
+        """Only the clock can fail here, before anything is changed; then the event is in the log, and it is told."""
         name = data.event_type
-        ignorable: Any = True if name in self._plugins else UNSET
+        ignorable: bool | UnsetType = True if name in self._plugins else UNSET
         when = self._clock() if time is None else time
+        if type(when) is not int or not -MAX_SAFE <= when <= MAX_SAFE:
+            raise self._bad_clock(when)
         event = self._kind(name, self._rows.length, when, raw, op, cited, ignorable, data)
         self._rows.add(event)
         if plan is not None:
@@ -506,6 +492,17 @@ class Session:
         if publish and self._subscriptions:
             self._publish((event,))
         return event
+
+    def _now(self) -> int:
+        when = self._clock()
+        if type(when) is not int or not -MAX_SAFE <= when <= MAX_SAFE:
+            raise self._bad_clock(when)
+        return when
+
+    def _bad_clock(self, when: object) -> AppendError:
+        return AppendError(
+            f"session {self.id}: its clock says {when!r}; it has to give epoch milliseconds, an int within ±(2**53 - 1)"
+        )
 
     # -- telling ------------------------------------------------------------------------------------------------
 
@@ -569,33 +566,28 @@ class Session:
         except ValueError as error:
             future.set_exception(error)
             return future
-        self._queue.append(
-            (future, taken, {"replaces": replaces, "sources": None if sources is None else tuple(sources)})
-        )
-        if self._wake is not None:
-            self._wake()
+        self._door.put(Waiting(future, taken, replaces, None if sources is None else tuple(sources)))
         return future
 
     def on_pending(self, wake: Callable[[], object] | None) -> None:
         """Have *wake* called, from the calling thread, whenever ``call_soon`` queued something: a host with an event
         loop passes ``lambda: loop.call_soon_threadsafe(session.run_pending)``."""
-        self._wake = wake
+        self._door.wake = wake
 
     def run_pending(self) -> int:
         """Commit what ``call_soon`` queued, in order; gives how many. Only from the session's own thread."""
         if _current_thread() != self._thread:
             raise self._wrong_thread()
         done = 0
-        while self._queue and not self._publishing:
-            future, payload, place = self._queue.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
+        while not self._publishing and (waiting := self._door.take()) is not None:
             try:
-                if not payload.appendable:
-                    raise _reserved(payload)
-                future.set_result(self._commit(*self._prepare(payload, place["replaces"], place["sources"])))
+                if not waiting.payload.appendable:
+                    raise _reserved(waiting.payload)
+                event = self._commit(*self._prepare(waiting.payload, waiting.replaces, waiting.sources))
             except Exception as error:  # the caller's error belongs to the caller's future
-                future.set_exception(error)
+                waiting.future.set_exception(error)
+            else:
+                waiting.future.set_result(event)
             done += 1
         return done
 

@@ -2,7 +2,6 @@
 
 UTF-8, as many records as lines, seqs that count up and the surface rules of the envelope are checked with a few passes
 over whole lists; payloads stay bytes. Any doubt gives None, and the block goes through the slow path, which says why.
-(A record that spans two lines while another line holds two is read as what it says; ``verify`` finds the layout.)
 """
 
 from __future__ import annotations
@@ -22,6 +21,9 @@ from .source import Block
 
 _PIECE: Final = 32 << 10
 """Bytes of text checked for UTF-8 at once."""
+
+_BETWEEN: Final = b'}\n{"type":"'
+"""The end of a record and the beginning of the next."""
 
 _PAGE: Final = 4096
 """Seqs per page of ``PlainSources``."""
@@ -62,7 +64,7 @@ class Bulk:
                 return None if self._decode_any is None else self._take_packed(block, self._decode_any(text), length)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
-        if len(events) != block.newlines:
+        if not _one_per_line(block, len(events)):
             return None
         if [event.seq for event in events] != list(range(length, length + len(events))):
             return None
@@ -84,7 +86,7 @@ class Bulk:
             or line._seq0 is not UNSET or line._time0 is not UNSET or line.time is UNSET
         ]  # fmt: skip
         surfacing = [line for line in marked if line.type not in RUN_TYPES]
-        if not all(_surfaces(line, self._surface) for line in surfacing) or len(lines) != block.newlines:
+        if not all(_surfaces(line, self._surface) for line in surfacing) or not _one_per_line(block, len(lines)):
             return None
         starts = [line.seq for line in lines]
         expected: list[int] = []
@@ -116,6 +118,12 @@ def _row_count(run: Any, length: int) -> int | None:
     if not bare or run._seq0 != length or run._time0 is UNSET or run.type not in RUN_TYPES:
         return None
     return count_members(run.type, run._seq0, run._time0, run._raw)
+
+
+def _one_per_line(block: Block, records: int) -> bool:
+    """Whether every line is one record that begins as writers begin them: there are as many records as lines, and no
+    newline but where one record ends and the next begins, which is no place inside of a record."""
+    return block.newlines == records == block.text.count(_BETWEEN) + 1
 
 
 class PlainSources:

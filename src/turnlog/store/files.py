@@ -215,17 +215,17 @@ class FileStore:
         for path in (*self._above, project, directory):
             if path not in self._kept:
                 made = self._fs.make_directory(path)
-                self._keep_name(path, owned=made or path not in self._above)
-        self._kept.discard(directory)  # one per session would add up
+                self._keep_name(path, ours=made or path not in self._above)
+                if path != directory:
+                    self._kept.add(path)
 
-    def _keep_name(self, path: Path, *, owned: bool = True) -> None:
-        """Make the name of a file or directory durable; one above our root that is not ours to sync is left as it is."""
+    def _keep_name(self, path: Path, *, ours: bool) -> None:
+        """Make the name of a directory durable, if its parent lets us; *ours*: it has to."""
         try:
             self._fs.sync_directory(path.parent)
         except PermissionError:
-            if owned:
+            if ours:
                 raise
-        self._kept.add(path)
 
     def _sweep(self, directory: Path) -> None:
         """Remove what a writer that died while it made the log has left. Under the lock there is no other writer."""
@@ -252,8 +252,8 @@ class FileStore:
             data = self._data(path)
             log = read_log(Source(data, name=str(path)))
             self._check_writable(session_id, path, log)
-            writing = self._mended(path, log, data, lock)
             self._keep_names(path)
+            writing = self._mended(path, log, data, lock)
         except BaseException:
             lock.release()
             raise
@@ -288,15 +288,19 @@ class FileStore:
             )
 
     def _keep_names(self, path: Path) -> None:
-        """Make the names that lead to a log durable; its writer may have died before it did."""
+        """Make the names that lead to a log durable, up to the root; its writer may have died before it did."""
+        inside = self.root in path.parents
         try:
             self._fs.sync_directory(path.parent)
-            for above in (path.parent, path.parent.parent):
+            for above in path.parents:
                 if above not in self._kept:
-                    self._keep_name(above, owned=False)
+                    self._keep_name(above, ours=False)
+                if above != path.parent:  # one per session would add up
+                    self._kept.add(above)
+                if above == self.root or not inside:
+                    break
         except OSError as error:
             raise WriteFailed(f"{path} cannot be made durable: {error.strerror or error}") from error
-        self._kept.discard(path.parent)
 
     def _mended(self, path: Path, log: ReadLog, data: bytes, lock: SessionLock) -> _Writing:
         """The file of a stored log, whole, durable and ready to be written on."""

@@ -106,7 +106,7 @@ class LineReader:
             return fault
         operation, sources, fault = self._placing(value)
         fault = _odd(value) or fault
-        allowed, known = value.get("ignorable", True) is True, value["type"] in self._kind.codec.kinds
+        allowed, known = value.get("ignorable", True) is True, value["type"] in self._kind._codec.kinds
         if known and not allowed:
             fault = fault or Fault("envelope", "ignorable may be absent or true, nothing else.")
         kind = self._kind if known else self.loose
@@ -146,7 +146,7 @@ class LineReader:
     def loose(self) -> type[AnyEvent]:
         """The event class for types that the format does not have."""
         if self._loose is None:
-            self._loose = event_class(self._kind.codec, replace=self._format.replace, any_type=True)
+            self._loose = event_class(self._kind._codec, replace=self._format.replace, any_type=True)
         return self._loose
 
 

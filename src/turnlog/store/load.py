@@ -62,7 +62,13 @@ def stored_session(opened: ReadLog, vocabulary: Vocabulary, path: Path | None, a
         else (f" in {opened.format.name}; turnlog convert makes a format-0 session of it")
     )
     session = StoredSession.stored(
-        opened.header, opened.rows, opened.surface, vocabulary=vocabulary, read_only=why, closes=alive != "live"
+        opened.header,
+        opened.rows,
+        opened.surface,
+        vocabulary=vocabulary,
+        read_only=why,
+        closes=alive != "live",
+        damage=next((str(one) for one in opened.findings if one.severity == "refused"), None),
     )
     assert isinstance(session, StoredSession)
     session.path, session.format, session.liveness = path, opened.format.name, alive

@@ -506,13 +506,21 @@ class _Reader:
         return log
 
     def _teach_sample(self) -> None:
-        codec = self._log.rows.kind.codec
+        codec = self._log.rows.kind._codec
         assert isinstance(codec, SampleCodec)
         events = [row for row in self._log.rows.rows if not isinstance(row, PackedRun)]
         codec.learn(
             ((e.seq, e.raw) for e in events if e.type == "tool/call"),
             ((e.seq, e.sources or ()) for e in events if e.type == "tool/result"),
         )
+        if len(events) < len(self._log.rows.rows) or any(map(_has_message_id, events)):
+            self._note(
+                "no-header",
+                "there is no header, but the events are not the documents' sample, whose messages have no ids: the "
+                "first line of a log is missing.",
+                "fault",
+                Place(path=self._source.name, line=1),
+            )
         first = events[0].time if events else 0
         self._log.header = SessionHeader(version=SAMPLE.version, id=self._log.header.id, created_at=max(first, 0))
 
@@ -600,6 +608,14 @@ def is_torn(fault: Fault, line: bytes) -> bool:
 def _count(found: AnyEvent | PackedRun | Unknown | None) -> int:
     """How many events a line holds."""
     return 0 if found is None else len(found.unpack().members()) if isinstance(found, PackedRun) else 1
+
+
+def _has_message_id(event: AnyEvent) -> bool:
+    if event.surface_op is UNSET or b'"id"' not in event.raw:
+        return False
+    data = parse(event.raw)
+    message = data.get("message", data) if isinstance(data, dict) else None
+    return isinstance(message, dict) and "id" in message
 
 
 def _inherited(raw: bytes) -> bool:

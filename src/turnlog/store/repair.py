@@ -13,7 +13,7 @@ repaired one does not keep go with it. A log that only lacks its end needs no re
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,13 +28,34 @@ from .fs import Fs, OsFs, write_new
 from .header import header_line
 from .liveness import liveness
 from .load import locate
+from .names import parse_file
 from .read import ReadLog, read_log
-from .rewrite import file_of, held, in_place, is_compressed_name, link_beside, replace, text_of, write_beside
+from .rewrite import (
+    file_of,
+    held,
+    in_place,
+    is_compressed_name,
+    link_beside,
+    replace,
+    temporary,
+    text_of,
+    write_beside,
+    writing,
+)
 from .salvage import History, Lost, Moved, salvage
 from .source import Source
 
-_STUMBLES: Final = frozenset({"bom", "blank-line", "crlf", "frame-layout", "frame-odd", "header"})
-"""What strict reading takes and dsh, or an append, stumbles over."""
+_FRAMES: Final = "the container was rewritten: the header in a frame of its own, then frames of whole records"
+_STUMBLES: Final[Mapping[str, str]] = {
+    "bom": "the byte order mark is gone",
+    "blank-line": "the blank lines are gone",
+    "container": "the container was rewritten as the file's name says",
+    "crlf": "lines end in LF now",
+    "frame-layout": _FRAMES,
+    "frame-odd": _FRAMES,
+    "header": "the header was written anew, with the members that format 0 has",
+}
+"""What strict reading takes and dsh, or an append, stumbles over; and what becomes of it."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +109,10 @@ def repair(
         raise SessionLocked(f"{log} is being written; a live session is never repaired, end its writer first")
     fs = fs if fs is not None else OsFs()
     if not apply:
-        return _Repairing(log, vocabulary, fs, clock()).run()
+        with writing(log):
+            return _Repairing(log, vocabulary, fs, clock()).run()
     header = read_log(Source(log, forensic=True), vocabulary=vocabulary, forensic=True).header
-    with held(log, header.id, placed=in_place(log, header), force=force):
+    with held(log, header.id, placed=in_place(log, header), force=force), writing(log):
         return _Repairing(log, vocabulary, fs, clock()).run(apply=True)
 
 
@@ -110,15 +132,16 @@ class _Repairing:
         if not findings:
             return Repair(self._path, (), _state(log), events=log.rows.length)
         won = salvage(log, Source(self._path, forensic=True))
-        said = [*won.said, *(f"@{one.seq}: {one.text}" for one in won.main.remarks)]
+        mended = dict.fromkeys(_STUMBLES[one.code] for one in findings if one.code in _STUMBLES)
+        remarks = (f"@{one.seq}: {one.text}" for one in won.main.remarks)
         repaired = self._write(won.main, "repaired")
         branches = tuple(self._write(other, "branch") for other in won.others)
         damaged = self._apply(repaired, won.main) if apply else None
         return Repair(
             path=self._path,
             findings=findings,
-            reason=f"{len(findings)} faults",
-            said=tuple(said),
+            reason="strict readers or dsh refuse it",
+            said=(*mended, *won.said, *remarks),
             moved=tuple(won.main.moved),
             lost=(*won.main.lost, *won.lost),
             events=len(won.main.events),
@@ -160,7 +183,8 @@ class _Repairing:
     def _apply(self, repaired: Path, history: History) -> Path:
         damaged = link_beside(self._fs, self._path, "damaged", self._now)
         replace(self._fs, repaired, self._path)
-        self._attest(history, damaged)
+        if parse_file(self._path) is not None:
+            self._attest(history, damaged)
         return damaged
 
     def _attest(self, history: History, damaged: Path) -> None:
@@ -175,7 +199,7 @@ class _Repairing:
         note = Note(length, f"repaired; the damaged log is kept as {damaged.name}", self._now)
         kept, hashed = _holding(history, records)
         data = b"".join(map(attest_line, [*kept, note, hashed.seal(self._now)]))
-        fresh = side.with_name(f"{side.name}.{self._suffix}.new")
+        fresh = temporary(side, self._suffix)
         write_new(self._fs, fresh, data, self._suffix)
         replace(self._fs, fresh, side)
 

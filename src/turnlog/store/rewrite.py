@@ -17,8 +17,8 @@ from turnlog.log import AnyEvent, SessionHeader
 
 from .attest import ATTEST_NAME, Note, Seal, attest_line
 from .encode import lines_of
-from .errors import SessionLocked
-from .fs import Fs, write_all, write_new
+from .errors import SessionLocked, WriteFailed
+from .fs import TEMPORARY, Fs, write_all, write_new
 from .liveness import LOCK_NAME
 from .lock import SessionLock
 from .logfile import frame_of
@@ -35,9 +35,20 @@ def in_place(log: Path, header: SessionHeader) -> bool:
     return named and session == encode_session(header.id) and project == encode_project(header.cwd)
 
 
-def root_of(log: Path) -> Path:
-    """The root directory of a log that lies in its place."""
-    return log.absolute().parent.parent.parent
+def root_of(log: Path) -> Path | None:
+    """The root directory that a log lies in, by the names of the directories; None for a log that lies elsewhere."""
+    project = log.absolute().parent.parent
+    named = project.name == "_no-cwd" or (project.name.startswith("--") and project.name.endswith("--"))
+    return project.parent if named and parse_file(log) is not None else None
+
+
+@contextmanager
+def writing(log: Path) -> Iterator[None]:
+    """Say what it means that the disk refused: :class:`WriteFailed`, and the log is as it was."""
+    try:
+        yield
+    except OSError as error:
+        raise WriteFailed(f"{error.filename or log}: {error.strerror or error}; {log} was not changed") from error
 
 
 @contextmanager
@@ -84,6 +95,11 @@ def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:
             part, size = [], 0
     if part:
         yield b"".join(part)
+
+
+def temporary(file: Path, suffix: str) -> Path:
+    """The name of a whole new file until it takes the place of *file*; whoever takes the session over sweeps it."""
+    return file.with_name(f"{file.name}.{suffix}.new{TEMPORARY}")
 
 
 def replace(fs: Fs, new: Path, name: Path) -> None:

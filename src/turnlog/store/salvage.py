@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from msgspec import Raw
+import msgspec
+from msgspec import UNSET, Raw
 
 from turnlog.events.lenient import parse
 from turnlog.log import AnyEvent, SessionHeader
@@ -37,21 +38,23 @@ _LINE_FAULTS: Final[Mapping[str, str]] = {
 }
 """Faults of single lines, and what is done about a line that is readable all the same."""
 _CLOSER_CODES: Final = frozenset({"TOOL_OUTCOME_UNKNOWN", "TOOL_NOT_STARTED", "ABORTED_BEFORE_DISPATCH"})
+_REPLACEMENT: Final = "\ufffd".encode()
 _SHOWN: Final = 60
 """Bytes of an unreadable line that are quoted."""
 
 
 class Moved(NamedTuple):
-    """Events that have other seqs now: *count* of them from *first* on are at *now* and after."""
+    """Events that have other seqs now: so many *events* from *first* on are at *now* and after."""
 
     first: int
-    count: int
+    events: int
     now: int
 
     def __str__(self) -> str:
-        if self.count == 1:
+        more = self.events - 1
+        if not more:
             return f"@{self.first} is @{self.now} now"
-        return f"@{self.first} to @{self.first + self.count - 1} are @{self.now} to @{self.now + self.count - 1} now"
+        return f"@{self.first} to @{self.first + more} are @{self.now} to @{self.now + more} now"
 
 
 class Lost(NamedTuple):
@@ -77,6 +80,8 @@ class History:
 class Salvage:
     """What was won from a damaged log."""
 
+    kept: list[AnyEvent]
+    """The events of the main history, as they were numbered."""
     main: History
     others: list[History]
     """Histories that cannot be part of the main one."""
@@ -142,16 +147,17 @@ def salvage(log: ReadLog, source: Source) -> Salvage:
     said += _unciting(log)
     if log.torn is not None:
         lost.append(Lost(f"the unfinished tail: {log.torn.reason}"))
-    first = rebuilt(log.header, main.events())
-    return Salvage(first, [rebuilt(log.header, other.events()) for other in others], said, lost)
+    kept = [_readable(event, said) for event in main.events()]
+    beside = [rebuilt(log.header, [_readable(event, []) for event in other.events()]) for other in others]
+    return Salvage(kept, rebuilt(log.header, kept), beside, said, lost)
 
 
 def _unciting(log: ReadLog) -> Iterator[str]:
     """Events whose sources were so wrong that the reader took them off."""
     for finding in log.findings:
-        if finding.code in ("sources-type", "sources-later") and finding.seq is not None:
-            if log.rows.at(finding.seq).sources is None:
-                yield f"@{finding.seq}: {finding.text} It cites nothing now"
+        cited = finding.seq is not None and finding.code in ("sources-type", "sources-later")
+        if cited and log.rows.at(finding.seq or 0).sources is None:
+            yield f"@{finding.seq}: {finding.text} It cites nothing now"
 
 
 def rebuilt(header: SessionHeader, events: Sequence[AnyEvent]) -> History:
@@ -164,7 +170,7 @@ def rebuilt(header: SessionHeader, events: Sequence[AnyEvent]) -> History:
         if event.seq > expected:
             history.lost.append(_missing(expected, event.seq - 1))
         expected = event.seq + 1
-        made = rebuild.add(Draft.of(event, raw=_text(event, rebuild.remarks)))
+        made = rebuild.add(Draft.of(event))
         if made is not None and made.seq != event.seq:
             moved[event.seq] = made.seq
     history.moved += [Moved(old, count, now) for old, now, count in runs(moved)]
@@ -179,17 +185,17 @@ def _missing(first: int, last: int) -> Lost:
     return Lost(f"{which}: not in the file, or not readable", first, last)
 
 
-def _text(event: AnyEvent, remarks: list[Remark]) -> bytes:
-    """The data of an event as UTF-8."""
+def _readable(event: AnyEvent, said: list[str]) -> AnyEvent:
+    """The event with its data as UTF-8."""
     raw = event.raw
     try:
         raw.decode()
     except UnicodeDecodeError:
-        text = raw.decode(errors="replace")
-        count = text.count("\ufffd") - raw.count("\ufffd".encode())
-        remarks.append(Remark("not-utf8", f"{count} bytes that are no UTF-8 became U+FFFD", event.seq))
-        return text.encode()
-    return raw
+        text = raw.decode(errors="replace").encode()
+        count = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT)
+        said.append(f"@{event.seq}: {count} bytes that are no UTF-8 became U+FFFD")
+        return msgspec.structs.replace(event, _raw=Raw(text), _data=UNSET)
+    return event
 
 
 # -- branches ---------------------------------------------------------------------------------------------------
@@ -260,7 +266,7 @@ def _made_up(events: Sequence[AnyEvent]) -> bool:
                 pass
             case "assistant/message", {"interrupted": True}:
                 pass
-            case ("step/end" | "tool/call" | "session/end-seed"), _:
+            case (("step/end" | "tool/call" | "session/end-seed"), _):
                 pass
             case _:
                 return False
@@ -279,9 +285,7 @@ def _value(raw: bytes) -> Any:
 
 def _unreadable(log: ReadLog, source: Source, main: _Strand, said: list[str]) -> Iterator[Lost]:
     """What the damaged places cost; lines that are readable once they are cleaned go to *main*."""
-    places = {
-        one.place.line: one for one in log.findings if one.code in _LINE_FAULTS and one.place.line is not None
-    }
+    places = {one.place.line: one for one in log.findings if one.code in _LINE_FAULTS and one.place.line is not None}
     reader = LineReader(log.format, log.rows.kind)
     for number, text in _lines_at(source, places):
         finding = places[number]
@@ -294,7 +298,10 @@ def _unreadable(log: ReadLog, source: Source, main: _Strand, said: list[str]) ->
                     main.join([one])
         if event is None:
             quoted = text.strip(b"\0")[:_SHOWN].decode(errors="backslashreplace")
-            yield Lost(f"line {number}: {finding.text}" + (f" It begins with {quoted}" if quoted else ""))
+            if quoted:
+                yield Lost(f"line {number}: {finding.text} It begins with {quoted}")
+            else:
+                said.append(f"line {number}: {finding.text} The line is gone")
         else:
             said.append(f"line {number}: {finding.text} {_LINE_FAULTS[finding.code]}")
     for finding in log.findings:

@@ -234,7 +234,7 @@ def _log_rules(log: ReadLog, name: str | None) -> Iterator[Finding]:
             if row.type == "tool-call-chunks" and not data.id:
                 yield found("shape", row.seq0, f"{row.type} @{row.seq0}: $.data.id: a call id may not be empty.")
             continue
-        payload = row.codec.payload(row.type, row._raw, row.seq)
+        payload = row._codec.payload(row.type, row._raw, row.seq)
         kind = type(payload)
         if kind is AssistantChunk and first_fault(payload) is None and grammar.fault(payload) is None:
             continue  # most of a log

@@ -7,6 +7,7 @@ was logged and is an *orphan*. What was never closed is ``running`` while its wr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -15,7 +16,7 @@ from turnlog.log import AnyEvent, Session
 from turnlog.log.rows import PackedRun
 
 from .rows import Slot, closed, is_live, slots
-from .streams import KINDS, STREAMED, chunk_kind, embedded_kinds
+from .streams import KINDS, STREAMED, chunk_kind, embedded_runs
 
 State: TypeAlias = Literal["ended", "running", "interrupted"]
 
@@ -26,6 +27,8 @@ class Chunks(NamedTuple):
     kind: str
     """``text-delta``, ``finish``, …"""
     number: int
+    time: int
+    """When the first of them came, epoch ms."""
     seq: int
     """Of the event that holds the first."""
     k: int | None = None
@@ -35,6 +38,28 @@ class Chunks(NamedTuple):
     def address(self) -> str:
         """Where the first one is."""
         return f"@{self.seq}" if self.k is None else f"@{self.seq}/{self.k}"
+
+    def goes_on_with(self, following: Chunks) -> bool:
+        """Whether chunks that come right after these are of the same kind and kept in the same way."""
+        return self.kind == following.kind and (self.k is None) == (following.k is None)
+
+    def with_more(self, following: Chunks) -> Chunks:
+        """These and those that come right after them."""
+        return self._replace(number=self.number + following.number)
+
+
+def chunks_in(slot: Slot) -> Iterator[Chunks]:
+    """The chunks that one row of a log holds, whatever its format; none for most events."""
+    row = slot.row
+    if isinstance(row, PackedRun):
+        yield Chunks(KINDS[row.type], slot.size, row.time0, slot.seq)
+    elif row.type == "assistant/chunk":
+        yield Chunks(chunk_kind(row), 1, row.time, slot.seq)
+    elif row.type in STREAMED:
+        k = 0
+        for run in embedded_runs(row):
+            yield Chunks(run.kind, run.number, run.time, slot.seq, k)
+            k += run.number
 
 
 @dataclass
@@ -123,17 +148,11 @@ class _Builder:
     def read(self, slot: Slot) -> None:
         """Put one row in its place."""
         row = slot.row
-        if isinstance(row, PackedRun):
-            self._chunks(Chunks(KINDS[row.type], slot.size, slot.seq))
-        elif row.type == "assistant/chunk":
-            self._chunks(Chunks(chunk_kind(row), 1, slot.seq))
-        elif row.type in STREAMED:
-            k = 0
-            for kind, number in embedded_kinds(row):
-                self._chunks(Chunks(kind, number, slot.seq, k))
-                k += number
-            self._items.append(row)
-        elif row.type in _BOUNDARIES:
+        for chunks in chunks_in(slot):
+            self._chunks(chunks)
+        if isinstance(row, PackedRun) or row.type == "assistant/chunk":
+            return
+        if row.type in _BOUNDARIES:
             self._boundary(row)
         else:
             self._items.append(row)
@@ -147,8 +166,8 @@ class _Builder:
 
     def _chunks(self, chunks: Chunks) -> None:
         last = self._items[-1] if self._items else None
-        if isinstance(last, Chunks) and last.kind == chunks.kind and (last.k is None) == (chunks.k is None):
-            self._items[-1] = last._replace(number=last.number + chunks.number)
+        if isinstance(last, Chunks) and last.goes_on_with(chunks):
+            self._items[-1] = last.with_more(chunks)
         else:
             self._items.append(chunks)
 

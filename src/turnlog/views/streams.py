@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from turnlog.events import AssistantChunk, Opaque, ReasoningDelta, StreamChunk, TextDelta, ToolCallDelta
+from turnlog.events import AssistantChunk, Opaque, StreamChunk
 from turnlog.events.lenient import Mismatch, convert, parse
 from turnlog.events.lossless import decode_hook, freeze
 from turnlog.log import AnyEvent
-from turnlog.log.rows import PackedRun
+from turnlog.log.rows import PackedRun, delta_maker
 
 KINDS: Final = {
     "text-chunks": "text-delta",
@@ -47,6 +47,15 @@ class TimedChunk(NamedTuple):
         return f"@{self.seq}" if self.k is None else f"@{self.seq}/{self.k}"
 
 
+class EmbeddedRun(NamedTuple):
+    """Chunks of one kind inside an event, one record of its stream."""
+
+    kind: str
+    number: int
+    time: int
+    """When the first of them came, epoch ms."""
+
+
 class _Record(Struct, frozen=True, gc=False):
     type: str
     time: int = 0
@@ -70,6 +79,8 @@ class _Kind(Struct, frozen=True, gc=False):
 
 class _LightRecord(Struct, frozen=True, gc=False):
     type: str
+    time: int = 0
+    time0: int = 0
     dt: tuple[int, ...] = ()
     chunk: _Kind = _Kind()
 
@@ -128,22 +139,22 @@ def embedded(event: AnyEvent) -> tuple[TimedChunk, ...]:
     return tuple(TimedChunk(time, chunk, event.seq, k) for k, (time, chunk) in enumerate(found))
 
 
-def embedded_kinds(event: AnyEvent) -> list[tuple[str, int]]:
-    """Kind and number of the chunks inside an event, run by run and in order, without their words."""
+def embedded_runs(event: AnyEvent) -> list[EmbeddedRun]:
+    """The chunks inside an event, run by run and in order, without their words."""
     if event.type not in STREAMED:
         return []
     try:
         records = _light(event.raw).stream
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return [(chunk_type(timed.chunk), 1) for timed in embedded(event)]
-    return [(KINDS[one.type], len(one.dt) + 1) if one.type in KINDS else (one.chunk.type or one.type, 1)
-            for one in records]  # fmt: skip
+        return [EmbeddedRun(chunk_type(timed.chunk), 1, timed.time) for timed in embedded(event)]
+    return [EmbeddedRun(KINDS[one.type], len(one.dt) + 1, one.time0) if one.type in KINDS
+            else EmbeddedRun(one.chunk.type or one.type, 1, one.time) for one in records]  # fmt: skip
 
 
 def _run_chunks(run: PackedRun) -> Iterator[TimedChunk]:
     data = run.unpack()
     times = accumulate(data.dt, initial=run.time0)
-    make = _delta(run.type, data.index, data.id or "", data.name)
+    make = delta_maker(run.type, data.index, data.id or "", data.name)
     for seq, (time, text) in enumerate(zip(times, data.members(), strict=True), run.seq0):
         yield TimedChunk(time, make(text), seq)
 
@@ -154,18 +165,10 @@ def _record_chunks(record: _Record) -> Iterator[tuple[int, StreamChunk]]:
         yield record.time, chunk
         return
     time = record.time0
-    make = _delta(record.type, record.index, record.id, record.name)
+    make = delta_maker(record.type, record.index, record.id, record.name)
     for place, text in enumerate(record.args or record.texts):
         time += record.dt[place - 1] if 0 < place <= len(record.dt) else 0
         yield time, make(text)
-
-
-def _delta(type: str, index: int, call_id: str, name: str | None) -> Any:
-    if type == "text-chunks":
-        return lambda text: TextDelta(index, text)
-    if type == "reasoning-chunks":
-        return lambda text: ReasoningDelta(index, text)
-    return lambda text: ToolCallDelta(index, call_id, text, name)
 
 
 def _slow_records(raw: bytes) -> Iterator[_Record]:

@@ -47,38 +47,28 @@ def _number(text: str) -> int:
 
 
 def _lines(clock: Clock, session: Session, found: TurnEvents) -> Iterator[tuple[str | Styled, ...]]:
-    """One line per event; chunks of one kind that follow each other share one."""
+    """One line per event; chunks of one kind that follow each other share one, with the time of the first."""
     run: Chunks | None = None
-    when = 0
     for slot in slots(session, found.span.first, found.span.stop):
-        for chunks in _chunks(slot):
-            if run is not None and run.kind == chunks.kind and (run.k is None) == (chunks.k is None):
-                run = run._replace(number=run.number + chunks.number)
+        for chunks in chunks_in(slot):
+            if run is not None and run.goes_on_with(chunks):
+                run = run.with_more(chunks)
                 continue
             if run is not None:
-                yield _line(clock, run.address, when, describe.chunks(run.kind, run.number))
-            run, when = chunks, slot.row.time0 if isinstance(slot.row, PackedRun) else slot.row.time
+                yield _chunks_line(clock, run)
+            run = chunks
         if isinstance(slot.row, PackedRun) or slot.row.type == "assistant/chunk":
             continue
         if run is not None:
-            yield _line(clock, run.address, when, describe.chunks(run.kind, run.number))
+            yield _chunks_line(clock, run)
             run = None
         yield _line(clock, f"@{slot.seq}", slot.row.time, describe.anything(slot.row))
     if run is not None:
-        yield _line(clock, run.address, when, describe.chunks(run.kind, run.number))
+        yield _chunks_line(clock, run)
 
 
-def _chunks(slot: Slot) -> Iterator[Chunks]:
-    row = slot.row
-    if isinstance(row, PackedRun):
-        yield Chunks(KINDS[row.type], slot.size, slot.seq)
-    elif row.type == "assistant/chunk":
-        yield Chunks(chunk_kind(row), 1, slot.seq)
-    else:
-        k = 0
-        for kind, number in embedded_kinds(row):
-            yield Chunks(kind, number, slot.seq, k)
-            k += number
+def _chunks_line(clock: Clock, run: Chunks) -> tuple[str | Styled, ...]:
+    return _line(clock, run.address, run.time, describe.chunks(run.kind, run.number))
 
 
 def _line(clock: Clock, address: str, time: int, text: str) -> tuple[str | Styled, ...]:

@@ -90,7 +90,8 @@ def _opaque(*names: str) -> dict[str, type[Payload]]:
 
 
 _READ_0: Final[dict[str, type[Payload]]] = {
-    **_opaque(*_LATE_0, *RENAMED),
+    **_opaque(*_LATE_0),
+    **{old: Vocabulary.core.kinds[new] for old, new in RENAMED.items()},
     "steering/message": Vocabulary.core.kinds["user/message"],
 }
 _READ_2: Final[dict[str, type[Payload]]] = {**_opaque(*_LATE_0, *_ADDED_2), "assistant/attempt": AssistantAttempt}

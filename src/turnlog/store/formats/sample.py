@@ -21,15 +21,19 @@ UNRECORDED = {"kind": "unrecorded"}
 class SampleCodec(Codec):
     """Reads the sample's shapes; learns calls from the log before anything is looked at."""
 
+    __slots__ = ("_arguments", "_call_of")
+
     version = -1
+    _arguments: dict[str, str]
+    _call_of: dict[int, str]
 
     def learn(self, calls: Iterable[tuple[int, bytes]], cited: Iterable[tuple[int, tuple[int, ...]]]) -> None:
         """Take in the log's ``tool/call`` data by seq, and what its results cite."""
         known = {seq: call for seq, call in ((seq, _call(raw)) for seq, raw in calls) if call is not None}
-        self._arguments = {call["callId"]: call["arguments"] for call in known.values()}
-        self._call_of = {
+        object.__setattr__(self, "_arguments", {call["callId"]: call["arguments"] for call in known.values()})
+        object.__setattr__(self, "_call_of", {
             seq: known[source]["callId"] for seq, sources in cited for source in sources if source in known
-        }
+        })
 
     def payload(self, type: str, raw: Any, seq: int) -> Payload:
         """See :meth:`Codec.payload`."""
