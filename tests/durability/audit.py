@@ -69,7 +69,9 @@ def survived(root: Path, promises: Promises, *, written: bool = True) -> dict[st
         durable = promises.durable[session_id]
         if not lines and not durable:
             continue
-        assert session_id in paths, f"{session_id}: {len(lines)} lines, {durable} events were promised, no file is there"
+        assert session_id in paths, (
+            f"{session_id}: {len(lines)} lines and {durable} events were promised, none is there"
+        )
         session = load(paths[session_id], vocabulary=WITH_PLUGINS)
         assert len(session) >= durable, f"{session_id}: {durable} events were durable, {len(session)} are left"
         stored = [line.decode() for line in Source(paths[session_id]).lines()][1:]

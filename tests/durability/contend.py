@@ -154,7 +154,16 @@ def tags(session: Session) -> list[str]:
 
 async def resume(stage: Stage, name: str, say: Say) -> None:
     """Resume the session and keep it until the end."""
+    _ready(stage, say)
+    await _resume(stage, name, say)
+
+
+def _ready(stage: Stage, say: Say) -> None:
+    say(ready=True)
     stage.wait("go")
+
+
+async def _resume(stage: Stage, name: str, say: Say) -> None:
     async with stage.store() as store:
         try:
             session = await store.resume(stage.session_id)
@@ -169,7 +178,25 @@ async def create(stage: Stage, name: str, say: Say) -> None:
     """Create the session and keep it until the end."""
     store = stage.store()
     session = await store.create(id=stage.session_id, cwd="/race")
-    stage.wait("go")
+    _ready(stage, say)
+    await _first(stage, store, session, name, say)
+
+
+async def create_or_resume(stage: Stage, name: str, say: Say) -> None:
+    """Whatever is possible."""
+    _ready(stage, say)
+    store = stage.store()
+    try:
+        session = await store.create(id=stage.session_id, cwd="/race")
+    except AppendConflict:
+        await store.close()
+        await _resume(stage, name, say)
+    else:
+        await _first(stage, store, session, name, say)
+
+
+async def _first(stage: Stage, store: LiveStore, session: Session, name: str, say: Say) -> None:
+    """The first append decides who has created the session."""
     session.append(tagged(name, -1))
     try:
         await session.durable()
@@ -183,29 +210,6 @@ async def create(stage: Stage, name: str, say: Say) -> None:
     await store.close()
 
 
-async def create_or_resume(stage: Stage, name: str, say: Say) -> None:
-    """Whatever is possible."""
-    stage.wait("go")
-    store = stage.store()
-    try:
-        session = await store.create(id=stage.session_id, cwd="/race")
-    except AppendConflict:
-        await store.close()
-        return await resume(stage, name, say)
-    session.append(tagged(name, -1))
-    try:
-        await session.durable()
-    except (SessionLocked, AppendConflict) as error:
-        say(lost=type(error).__name__, why=str(error))
-        stage.wait("stop")
-        with contextlib.suppress(SessionLocked, AppendConflict):
-            await store.close()
-        return None
-    await _win(stage, session, name, say)
-    await store.close()
-    return None
-
-
 async def _win(stage: Stage, session: Session, name: str, say: Say) -> None:
     for number in range(5):
         session.append(tagged(name, number))
@@ -216,7 +220,7 @@ async def _win(stage: Stage, session: Session, name: str, say: Say) -> None:
 
 async def turns(stage: Stage, name: str, say: Say) -> None:
     """Resume as soon as nobody else writes; write a little, and let the next one."""
-    stage.wait("go")
+    _ready(stage, say)
     refused = 0
     for turn in range(3):
         while True:
@@ -293,14 +297,20 @@ async def _seed(stage: Stage) -> None:
         session.append(tagged("seed", 0))
 
 
+def _all_ready(stage: Stage, players: list[Player]) -> None:
+    """Let all go at once."""
+    for player in players:
+        assert player.hear() == {"ready": True}
+    stage.open("go")
+
+
 def one_winner(stage: Stage, play: Play, seed: int, *, exists: bool) -> Counter[str]:
     """All at once: one wins, the others are told why not, and only the winner's events are there."""
     if exists:
         asyncio.run(_seed(stage))
     players = [Player(stage, f"p{number}", play) for number in range(2 + seed % 3)]
     try:
-        time.sleep(random.Random(seed).random() * 0.01)
-        stage.open("go")
+        _all_ready(stage, players)
         told = {player.name: player.hear() for player in players}
         winners = [name for name, what in told.items() if "won" in what]
         assert len(winners) == 1, told
@@ -324,7 +334,7 @@ def taking_turns(stage: Stage, seed: int) -> Counter[str]:
     asyncio.run(_seed(stage))
     players = [Player(stage, f"p{number}", turns) for number in range(2 + seed % 2)]
     try:
-        stage.open("go")
+        _all_ready(stage, players)
         refused = sum(player.hear()["refused"] for player in players)
         for player in players:
             player.end()

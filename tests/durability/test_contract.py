@@ -61,7 +61,7 @@ class _Half(MemoryStore):
     """Keeps the beginning of a long batch only."""
 
     def append(self, session_id: str, expected: int | None, lines: Sequence[bytes]) -> int:
-        return super().append(session_id, expected, lines[:450])
+        return super().append(session_id, expected, lines[:200])
 
 
 class _Lines(MemoryStore):

@@ -46,5 +46,7 @@ def test_nothing_written_is_lost_by_kill_9_of_forked_writers(
 ) -> None:
     kills = 3000 if FULL else 60
     told = processes.run("forked", tmp_path, kills)
-    record_property("proof", f"kill -9 of forked writers: {told['kills']} kills, {told['events']:,} written events, 0 lost")
+    record_property(
+        "proof", f"kill -9 of forked writers: {told['kills']} kills, {told['events']:,} written events, 0 lost"
+    )
     assert told["kills"] == kills

@@ -69,7 +69,7 @@ def test_exact_json_is_kept_as_an_opaque_payload(case: Accepted) -> None:
 @accepted
 def test_exact_json_is_kept_in_a_plugin_field(case: Accepted) -> None:
     event = empty().append(Weather(city="Ulm", raw={"v": case.value}))
-    assert event.raw.decode() == f'{{"city":"Ulm","raw":{{"v":{case.text}}}}}'
+    assert event.raw.decode() == f'{{"city":"Ulm","degrees":0.0,"raw":{{"v":{case.text}}}}}'
     assert same_types(event.data.raw, {"v": case.value})
 
 

@@ -84,7 +84,7 @@ class Nesting:
             case "step/end" | "assistant/chunk":
                 return here
             case "assistant/message":
-                return here or (replaces and self.turn is not None)
+                return here
             case "tool/call":
                 return here and data["callId"] not in self.pending  # ours: ids are unique while they wait
             case "tool/result" if replaces:

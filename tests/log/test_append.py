@@ -256,7 +256,7 @@ def test_a_session_header_that_no_reader_accepts_is_refused() -> None:
         Session("s", cwd="work")
     with pytest.raises(ValueError, match="its header says 'b'"):
         Session("a", header=SessionHeader(version=0, id="b", created_at=1))
-    with pytest.raises(ValueError, match="a session id may not be empty"):
+    with pytest.raises(ValueError, match="id: '' is no session id; it may not be empty"):
         Session(header=SessionHeader(version=0, id="", created_at=1))
 
 

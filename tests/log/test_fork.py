@@ -178,7 +178,7 @@ def test_the_childs_grammar_goes_on_where_the_prefix_stood() -> None:
 @pytest.mark.parametrize("at", [-1, 9, 100])
 def test_a_place_that_the_log_does_not_have_is_refused(at: int) -> None:
     parent = finished()
-    with pytest.raises(ForkError, match=rf"session s: cannot fork at {at}; it has 8 events"):
+    with pytest.raises(ForkError, match=rf"session s cannot be forked at {at}; it has 8 events"):
         parent.fork(at)
 
 
@@ -186,7 +186,7 @@ def test_only_format_0_forks_and_the_error_names_the_way_out() -> None:
     header = SessionHeader(version=3, id="p", created_at=1)
     rows = Rows(event_class(WITH_PLUGINS.codec))
     session = Session.stored(header, rows, Surface(), vocabulary=WITH_PLUGINS, read_only="x", closes=False)
-    with pytest.raises(ForkError, match=r"stored in format 3; only format 0 sessions fork.*turnlog convert"):
+    with pytest.raises(ForkError, match=r"stored in format 3, and only format 0 is written.*turnlog convert"):
         session.fork()
 
 

@@ -240,12 +240,12 @@ def test_replacing_messages_of_people_needs_no_turn() -> None:
     assert session.surface == (1,)
 
 
-def test_a_replacing_answer_needs_an_open_turn() -> None:
+def test_a_replacing_answer_belongs_to_the_open_step() -> None:
     session = in_step()
     seq = session.append(answer(TextBlock("long"))).seq
     close_step(session)
     close_turn(session)
-    with pytest.raises(GrammarError, match="needs an open turn"):
+    with pytest.raises(GrammarError, match="belongs to turn 1 step 1, but no turn is open"):
         session.append(answer(TextBlock("short")), replaces=(seq, seq), sources=[seq])
 
 

@@ -13,15 +13,9 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code. ``turnlog --version`` imports nothing that it does not need."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if given in (["--version"], ["-V"]):
-        from turnlog import __version__
-
-        print(f"turnlog {__version__}")
-        return 0
     try:
         from .run import run
 
-        return run(given)
+        return run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
         return 130

@@ -6,15 +6,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .problems import WrongUsage
 from .screen import Screen
 
 if TYPE_CHECKING:
     from turnlog.store import StoredSession
+    from turnlog.store.finding import Finding
 
-STDIN = "-"
+STANDARD_INPUT: Final = "standard input"
+"""What messages call a log that comes from there."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class Which:
 
         if (self.text is None) != self.latest:
             raise WrongUsage("name one session: its id, the beginning of it, a path, - for standard input, or --latest")
-        if self.text == STDIN:
-            return _standard_input(), STDIN
+        if self.text == "-":
+            return _standard_input(), STANDARD_INPUT
         path = latest(self.search()) if self.text is None else find_session(self.text, self.search())
         if not path.is_file():
             return path.read_bytes(), str(path)  # a pipe can be read only once
@@ -49,9 +51,17 @@ class Which:
 
     def search(self) -> list[Path]:
         """The directories to look in."""
-        from turnlog.store.discover import default_roots
+        return search_in(self.roots)
 
-        return list(self.roots) or default_roots()
+
+def search_in(roots: Sequence[Path]) -> list[Path]:
+    """The directories that ``--root`` names, or the usual places. Raises :class:`WrongUsage` for one that is none."""
+    from turnlog.store.discover import default_roots
+
+    for root in roots:
+        if not root.is_dir():
+            raise WrongUsage(f"--root {root}: {'not a directory' if root.exists() else 'no such directory'}")
+    return list(roots) or default_roots()
 
 
 def split_words(words: Sequence[str], latest: bool, what: str) -> tuple[str | None, str]:
@@ -64,20 +74,44 @@ def split_words(words: Sequence[str], latest: bool, what: str) -> tuple[str | No
 
 def open_session(screen: Screen, which: Which) -> StoredSession:
     """The session, with a warning and exit code 4 for whatever of it is not shown or not sound."""
-    from turnlog.store import LogRefused, load
+    from turnlog.store import LogCorrupt, LogRefused, load
 
     source, name = which.source()
+    refusal: LogRefused | None = None
     try:
         session = load(source, name=name)
-    except LogRefused as refusal:
+    except LogRefused as error:
+        refusal = error
         try:
             session = load(source, name=name, forensic=True)
         except LogRefused:
             raise refusal from None
-        screen.partly(f"{refusal} What is readable is shown; turnlog verify says more")
+    lost = lost_header(session)
+    if lost is not None and name == STANDARD_INPUT:
+        raise LogCorrupt(lost)
+    if refusal is not None:
+        beside = sum(len(branch.events) for branch in session.branches)
+        others = f"; turnlog events lists {beside} more that cannot follow the log" if beside else ""
+        screen.partly(f"{refusal} What is readable is shown{others}; turnlog verify says more")
+    elif lost is not None:
+        screen.partly(str(lost))
     else:
         _notice(screen, session)
     return session
+
+
+def lost_header(session: StoredSession) -> Finding | None:
+    """What is wrong with events that came without their header and are not the documents' sample.
+
+    They are read as what they are not, so standard input is refused; of a file, some of it may still be of use.
+    """
+    from msgspec.structs import replace
+
+    if session.format != "sample":
+        return None
+    found = next((finding for finding in session.findings if finding.code == "no-header"), None)
+    remedy = "turnlog events SESSION --json --header prints a log with its header line first."
+    return None if found is None else replace(found, severity="refused", remedy=remedy)
 
 
 def _notice(screen: Screen, session: StoredSession) -> None:

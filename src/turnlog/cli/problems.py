@@ -18,13 +18,13 @@ class WrongUsage(Exception):
 def explain(error: Exception) -> tuple[str, int]:
     """Message and exit code of an error."""
     from turnlog.log import TurnlogError
-    from turnlog.store import SessionAmbiguous
+    from turnlog.store import SessionAmbiguous, SessionNotFound
     from turnlog.views import AddressAmbiguous, AddressInvalid, AddressUnknown
 
     match error:
         case WrongUsage() | SessionAmbiguous() | AddressAmbiguous() | AddressInvalid():
             return str(error), USAGE
-        case AddressUnknown():
+        case AddressUnknown() | SessionNotFound():
             return str(error), NOTHING
         case TurnlogError():
             return str(error), UNREADABLE

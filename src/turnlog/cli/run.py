@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from typing import Final, NamedTuple
 
 from .moments import Clock
@@ -40,24 +42,36 @@ def run(arguments: Sequence[str]) -> int:
     except RecursionError:
         return _say(screen, "the log is nested too deeply to be shown", 3)
     except Exception as error:  # the last resort: a bad log or a fault of ours never ends in a traceback
-        return _say(screen, *explain(error))
+        return _say(screen, *explain(error), notes=getattr(error, "__notes__", ()))
 
 
 def _command(screen: Screen, arguments: list[str]) -> int:
+    if arguments in (["--version"], ["-V"]):  # without loading the commands
+        from turnlog import __version__
+
+        screen.line(f"turnlog {__version__}")
+        return 0
     from .app import command
 
+    told = io.StringIO()  # help and completions, which typer writes by itself and without a thought for full disks
     try:
-        command()(arguments, prog_name="turnlog", obj=screen)
+        with redirect_stdout(told):
+            command()(arguments, prog_name="turnlog", obj=screen)
     except SystemExit as exit:
         code = exit.code
+        if told.getvalue():
+            screen.unpaged()
+            screen.write(told.getvalue())
         return code if isinstance(code, int) and code else screen.code
     return screen.code
 
 
-def _say(screen: Screen, text: str, code: int) -> int:
+def _say(screen: Screen, text: str, code: int, notes: Sequence[str] = ()) -> int:
     try:
         screen.close()
         screen.hint(text)
+        for note in notes:
+            screen.aside(note)
     except (OutputGone, OutputFailed):
         screen.give_up()
     return code

@@ -113,15 +113,11 @@ class Screen:
 
     def hint(self, text: str) -> None:
         """Say something that is not data."""
-        if self._pager is not None:
-            self._held.append(text)
-            return
-        self.flush()
-        try:
-            self._err.write(f"turnlog: {visible(text)}\n")
-            self._err.flush()
-        except (OSError, ValueError):
-            pass  # nobody listens; the exit code still tells
+        self._beside(f"turnlog: {visible(text)}")
+
+    def aside(self, text: str) -> None:
+        """One more line of what was just said."""
+        self._beside(f"  {visible(text)}")
 
     def partly(self, text: str) -> None:
         """Warn that the data is not all there is; the exit code becomes 4."""
@@ -134,6 +130,17 @@ class Screen:
         self.hint(text)
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def _beside(self, line: str) -> None:
+        if self._pager is not None:
+            self._held.append(line)
+            return
+        self.flush()
+        try:
+            self._err.write(f"{line}\n")
+            self._err.flush()
+        except (OSError, ValueError):
+            pass  # nobody listens; the exit code still tells
 
     def _fitted(self, parts: tuple[str | Styled, ...], room: int | None) -> str:
         shown: list[str] = []
@@ -179,7 +186,7 @@ class Screen:
         self._pager.close()
         self._pager, held, self._out = None, self._held, sys.stdout
         for text in held:
-            self.hint(text)
+            self._beside(text)
 
     def give_up(self) -> None:
         """Let what is still buffered go nowhere, so that the interpreter does not complain about it at exit."""

@@ -1,6 +1,7 @@
-"""Sessions at rest: formats, containers, discovery, verification. This room reads; it derives nothing of its own."""
+"""Sessions at rest: formats, containers, discovery, verification, writing, rewriting. It derives nothing of its own."""
 
 from .base import MemoryStore, ReadableStore, Store, open_stored
+from .convert import Conversion, Difference, convert
 from .discover import SessionEntry, default_roots, find_session, latest, list_sessions
 from .errors import (
     AppendConflict,
@@ -9,6 +10,7 @@ from .errors import (
     LogCorrupt,
     LogRefused,
     LogUnsupported,
+    RewriteRefused,
     SessionAmbiguous,
     SessionLocked,
     SessionNotFound,
@@ -21,6 +23,10 @@ from .live import LiveStore, open_store
 from .load import StoredSession, load, locate
 from .proven import Proof
 from .read import Branch
+from .remove import Removal, plan_removal, remove
+from .repack import Repacked, repack, repack_root
+from .repair import Repair, repair
+from .salvage import Lost, Moved
 from .source import Torn
 from .tail import Tail, open_tail
 from .verify import Report, verify
@@ -29,6 +35,8 @@ __all__ = [
     "AppendConflict",
     "Branch",
     "ConcurrentWriter",
+    "Conversion",
+    "Difference",
     "FileStore",
     "Finding",
     "LiveStore",
@@ -36,11 +44,17 @@ __all__ = [
     "LogCorrupt",
     "LogRefused",
     "LogUnsupported",
+    "Lost",
     "MemoryStore",
+    "Moved",
     "Place",
     "Proof",
     "ReadableStore",
+    "Removal",
+    "Repacked",
+    "Repair",
     "Report",
+    "RewriteRefused",
     "SessionAmbiguous",
     "SessionEntry",
     "SessionLocked",
@@ -51,6 +65,7 @@ __all__ = [
     "Tail",
     "Torn",
     "WriteFailed",
+    "convert",
     "default_roots",
     "find_session",
     "latest",
@@ -60,5 +75,10 @@ __all__ = [
     "open_store",
     "open_stored",
     "open_tail",
+    "plan_removal",
+    "remove",
+    "repack",
+    "repack_root",
+    "repair",
     "verify",
 ]

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final, Literal, NamedTuple, TypeAlias
 
 import zstandard
 
 from turnlog.events.lenient import parse
 from turnlog.log import SessionHeader
 
+from .attest import ATTEST_NAME
 from .errors import SessionAmbiguous, SessionNotFound
 from .frames import MAGIC, SKIPPABLE
 from .header import HeaderRefused, read_header
@@ -24,6 +25,15 @@ from .names import LogFile, decode_session, encode_project, log_files, session_d
 
 _FIRST_LINE = 1 << 20
 """Bytes a header line may have; real ones have a few hundred."""
+_LOG_ENDINGS: Final = (".jsonl", ".jsonl.zstd", ".jsonl.gz")
+_LISTED: Final = 10
+"""How many matches an error lists."""
+
+Trouble: TypeAlias = Literal["damaged", "unsupported", "unreadable", "misnamed", "misplaced", "duplicate"]
+"""What kind of problem a session has. ``damaged``: its header is not what a writer wrote. ``unsupported``: intact, and
+of a newer format. ``unreadable``: the file cannot be opened. ``misnamed``: its file's name does not say which generation
+it is. ``misplaced``: its directories are not those of its id and working directory. ``duplicate``: another session has
+the same id."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +52,22 @@ class SessionEntry:
     """Bytes of the log file."""
     modified_ms: int
     """When the file was last written, epoch ms."""
+    trouble: Trouble | None = None
+    """Of which kind the problem is."""
 
     @property
     def created_ms(self) -> int:
         """When the session began, epoch ms; the file's time for a damaged header."""
         return self.modified_ms if self.header is None else self.header.created_at
+
+
+class Skipped(NamedTuple):
+    """Something among the sessions that looks like a log and is in no place or of no name where sessions are read."""
+
+    path: Path
+    reason: str
+    modified_ms: int
+    """When it was last changed, epoch ms."""
 
 
 def default_roots() -> list[Path]:
@@ -64,27 +85,49 @@ def list_sessions(roots: Iterable[Path]) -> list[SessionEntry]:
     return sorted(marked, key=lambda entry: (-entry.created_ms, entry.id, str(entry.path)))
 
 
-def find_session(text: str, roots: Sequence[Path]) -> Path:
-    """The log file that *text* means: a path, a session id, or a prefix of exactly one id.
+def list_skipped(roots: Iterable[Path]) -> list[Skipped]:
+    """What :func:`list_sessions` leaves out although it looks like a log: files beside session directories, and
+    directories whose files all have names that no session file has."""
+    return [skipped for root in roots for skipped in _skipped(root)]
 
-    Raises :class:`SessionNotFound` or :class:`SessionAmbiguous`, which lists what matches.
+
+def find_session(text: str, roots: Sequence[Path]) -> Path:
+    """The log file that *text* means: a path, a session id, or the beginning of exactly one id, with or without
+    ``session-`` before it.
+
+    Raises :class:`SessionNotFound`, or :class:`SessionAmbiguous` with a note for each match.
     """
     path = Path(text)
     if _exists(path):
         return locate(path)
     entries = list_sessions(roots)
     exact = [entry for entry in entries if entry.id == text]
-    found = exact or [entry for entry in entries if text and entry.id.startswith(text)]
+    begins = (text, f"session-{text}")
+    found = exact or [entry for entry in entries if text and entry.id.startswith(begins)]
     if not found:
         where = ", ".join(map(str, roots)) or "any root directory (there is none)"
+        if os.sep in text or text.endswith((".jsonl", ".zstd")):
+            raise SessionNotFound(f"{text}: no such file, and no session in {where} has this id")
         raise SessionNotFound(
             f"no session {text!r}: it is neither a file nor the beginning of an id in {where}; "
             "turnlog ls lists the sessions there are"
         )
     if len(found) > 1:
-        listed = ", ".join(f"{entry.id} ({entry.path})" for entry in found[:10])
-        raise SessionAmbiguous(f"{text!r} matches {len(found)} sessions: {listed}; give more of the id, or the path")
+        raise _ambiguous(text, found)
     return found[0].path
+
+
+def _ambiguous(text: str, found: list[SessionEntry]) -> SessionAmbiguous:
+    same = len({entry.id for entry in found}) == 1
+    error = SessionAmbiguous(
+        f"{text!r} matches {len(found)} sessions{' with one id' if same else ''}; "
+        f"give {'the path' if same else 'more of the id, or the path'}"
+    )
+    for entry in found[:_LISTED]:
+        error.add_note(str(entry.path) if same else f"{entry.id}  {entry.path}")
+    if len(found) > _LISTED:
+        error.add_note(f"and {len(found) - _LISTED} more")
+    return error
 
 
 def latest(roots: Sequence[Path]) -> Path:
@@ -109,6 +152,39 @@ def _entries(root: Path) -> Iterable[SessionEntry]:
             yield _entry(directory, files)
 
 
+def _skipped(root: Path) -> Iterable[Skipped]:
+    """Flat files under the root and its projects, and session directories without a file that can be read."""
+    for project in (root, *_sorted_entries(root)):
+        for entry in _sorted_entries(project):
+            if entry.is_file() and _looks_like_log(entry):
+                where = "<project>/<session>/session.jsonl"
+                yield Skipped(entry, f"a log in no directory of its own; sessions are in {where}", _modified(entry))
+            elif project != root and entry.is_dir() and not log_files(entry):
+                others = [file for file in _sorted_entries(entry) if file.is_file() and _looks_like_log(file)]
+                if others:
+                    names = ", ".join(file.name for file in others[:_LISTED])
+                    reason = f"no file in it has a name that session files have (there is {names})"
+                    yield Skipped(entry, reason, _modified(others[0]))
+
+
+def _looks_like_log(path: Path) -> bool:
+    return path.name.endswith(_LOG_ENDINGS) and path.name != ATTEST_NAME
+
+
+def _sorted_entries(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
+
+
+def _modified(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0
+
+
 def _entry(directory: Path, files: list[LogFile]) -> SessionEntry:
     newest = files[-1]
     named = decode_session(directory.name)
@@ -118,28 +194,41 @@ def _entry(directory: Path, files: list[LogFile]) -> SessionEntry:
         header, problem = _read_first(newest)
     except OSError as error:
         size = modified = 0
-        header, problem = None, f"cannot be opened: {error.strerror or error}"
+        header, problem = None, _Problem("unreadable", f"cannot be opened: {error.strerror or error}")
     if header is not None and problem is None:
         problem = _identity_problem(directory, files, header, named)
     return SessionEntry(
-        named if header is None else header.id, newest.path, newest.version, header, problem, size, modified
+        id=named if header is None else header.id,
+        path=newest.path,
+        version=newest.version,
+        header=header,
+        problem=None if problem is None else problem.text,
+        size=size,
+        modified_ms=modified,
+        trouble=None if problem is None else problem.kind,
     )
 
 
-def _read_first(file: LogFile) -> tuple[SessionHeader | None, str | None]:
+class _Problem(NamedTuple):
+    kind: Trouble
+    text: str
+
+
+def _read_first(file: LogFile) -> tuple[SessionHeader | None, _Problem | None]:
     with file.path.open("rb") as stream:
         try:
             line = first_line(stream)
         except ValueError as error:
-            return None, str(error)
+            return None, _Problem("damaged", str(error))
     try:
         header, _odd = read_header(parse(line))
     except HeaderRefused as error:
-        return None, str(error).rstrip(".")
+        return None, _Problem("unsupported" if error.newer else "damaged", str(error).rstrip("."))
     except ValueError:
-        return None, "the first line is not JSON, so there is no header"
+        return None, _Problem("damaged", "the first line is not JSON, so there is no header")
     if header.version != file.version:
-        return header, f"the file is named as format {file.version}, but its header says format {header.version}"
+        said = f"the file is named as format {file.version}, but its header says format {header.version}"
+        return header, _Problem("misnamed", said)
     return header, None
 
 
@@ -190,14 +279,16 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def _identity_problem(directory: Path, files: list[LogFile], header: SessionHeader, named: str) -> str | None:
+def _identity_problem(directory: Path, files: list[LogFile], header: SessionHeader, named: str) -> _Problem | None:
     same = [one.path.name for one in files if one.version == files[-1].version]
     if len(same) > 1:
-        return f"{' and '.join(same)} are two files of one generation"
+        return _Problem("misnamed", f"{' and '.join(same)} are two files of one generation")
     if named != header.id:
-        return f"the directory is named for session {named!r}, but the log says it is {header.id!r}"
+        said = f"the directory is named for session {named!r}, but the log says it is {header.id!r}"
+        return _Problem("misplaced", said)
     if directory.parent.name != encode_project(header.cwd):
-        return f"the directory {directory.parent.name!r} is not the one of the log's cwd {header.cwd!r}"
+        said = f"the directory {directory.parent.name!r} is not the one of the log's cwd {header.cwd!r}"
+        return _Problem("misplaced", said)
     return None
 
 
@@ -210,12 +301,4 @@ def _mark_duplicate(entry: SessionEntry, entries: list[SessionEntry]) -> Session
     others = [str(one.path) for one in entries if one.id == entry.id and one.path != entry.path]
     if entry.problem is not None or not others:
         return entry
-    return SessionEntry(
-        entry.id,
-        entry.path,
-        entry.version,
-        entry.header,
-        f"the same id is also at {others[0]}",
-        entry.size,
-        entry.modified_ms,
-    )
+    return replace(entry, problem=f"the same id is also at {others[0]}", trouble="duplicate")

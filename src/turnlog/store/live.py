@@ -40,6 +40,7 @@ class LiveStore:
         self.store = store
         self._thread = WriteThread()
         self._keeping: dict[str, WriteBehind] = {}
+        self._taking: dict[str, _Taking] = {}
         self._closed = False
 
     async def create(
@@ -68,13 +69,16 @@ class LiveStore:
         self._check_open()
         if session_id in self._keeping:
             raise SessionLocked(f"session {session_id} is being written by this very store; use the session it gave")
-        taking = _Taking(self.store, session_id, vocabulary)
+        if session_id in self._taking and self._taking[session_id].busy:
+            raise SessionLocked(f"session {session_id} is being resumed by this very store; await that, or try again")
+        taking = self._taking[session_id] = _Taking(self.store, session_id, vocabulary)
         try:
             stored, lines, hashed = await asyncio.to_thread(taking.take)
             session = Session.resumed(stored)
         except BaseException:
             taking.abandon()
             raise
+        del self._taking[session_id]
         self._keep(session, lines=lines, written=len(session), hash=hashed)
         try:
             session.settle()
@@ -144,27 +148,36 @@ class _Taking:
         self._id = session_id
         self._vocabulary = vocabulary
         self._mutex = threading.Lock()
+        self._begun = False
         self._abandoned = False
-        self._taken = False
+        self.busy = True
+        """Whether it is under way, or about to be."""
 
     def take(self) -> tuple[Session, int, RunningHash]:
         """Take the session, then read it: nobody else writes in between."""
-        lines = self._store.append(self._id, None, ())
         with self._mutex:
-            self._taken = True
             if self._abandoned:
-                _release(self._store, self._id)
-        stored = open_stored(self._store, self._id, vocabulary=self._vocabulary)
-        hashed = RunningHash(stored.header)
-        hashed.extend(stored.events)
-        return stored, lines, hashed
+                raise StoreError(f"session {self._id}: nobody waits for it any more")
+            self._begun = True
+        try:
+            lines = self._store.append(self._id, None, ())
+            stored = open_stored(self._store, self._id, vocabulary=self._vocabulary)
+            hashed = RunningHash(stored.header)
+            hashed.extend(stored.events)
+            return stored, lines, hashed
+        finally:
+            with self._mutex:
+                self.busy = False
+                if self._abandoned:
+                    _release(self._store, self._id)
 
     def abandon(self) -> None:
         """Give the session back, now or as soon as it is taken."""
         with self._mutex:
             self._abandoned = True
-            if self._taken:
+            if self._begun and not self.busy:
                 _release(self._store, self._id)
+            self.busy = self.busy and self._begun
 
 
 def _release(store: Store, session_id: str) -> None:

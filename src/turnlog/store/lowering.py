@@ -22,7 +22,7 @@ from turnlog.events.lossless import dump
 from turnlog.log import AnyEvent
 
 from .formats import SAMPLE, Format
-from .formats.v4 import members
+from .formats.v4 import joined, members
 from .renumber import Draft
 
 _PLUGIN_OF_KIND: Final = {
@@ -188,7 +188,7 @@ class Lowering:
         if b'"id":""' not in raw or event.seq not in self._calls:
             return raw
         data = members(raw)
-        return dump({**data, "chunk": Raw(self._identified(bytes(data["chunk"]), self._calls[event.seq], event))})
+        return joined({**data, "chunk": Raw(self._identified(bytes(data["chunk"]), self._calls[event.seq], event))})
 
     def _plain(self, name: str, event: AnyEvent) -> bytes:
         """The data of a log-only event; the same bytes where nothing has to change."""
@@ -212,7 +212,11 @@ class Lowering:
             case "agent/inbox/spliced" if value.get("inserted") and self._format.version >= 3:
                 stored = [dump(one) for one in value["inserted"]]
                 inserted = [self._sourced(one, event) for one in stored]
-                return raw if inserted == stored else dump({**members(raw), "inserted": list(map(Raw, inserted))})
+                return (
+                    raw
+                    if inserted == stored
+                    else joined({**members(raw), "inserted": Raw(b"[%b]" % b",".join(inserted))})
+                )
             case _:
                 return raw
 
@@ -247,7 +251,7 @@ class Lowering:
         sourced = self._sourced(message, event)
         same = self._format.version == 0 and kept.keys() == data.keys() and sourced == bytes(kept["message"])
         kept["message"] = Raw(sourced)
-        return event.raw if same else dump(kept)
+        return event.raw if same else joined(kept)
 
     def _sourced(self, message: bytes, event: AnyEvent) -> bytes:
         """A message with a source that format 0 has."""
@@ -270,7 +274,7 @@ class Lowering:
             source = {**source, "plugin": "tools-code-mode"}
         else:
             return message
-        return dump({**stored, "source": source})
+        return joined({**stored, "source": source})
 
     def _usage(self, usage: Any, event: AnyEvent) -> bytes:
         if b'"totalTokens"' not in bytes(usage):
@@ -318,7 +322,7 @@ class Lowering:
             for time, chunk in _timed(record, event.time):
                 if b'"id":""' in chunk:
                     chunk = self._identified(chunk, ids.get(_value(chunk).get("index")), event)
-                raw = dump({"turn": turn, "step": step, "chunk": Raw(self._chunk(chunk, event))})
+                raw = joined({"turn": turn, "step": step, "chunk": Raw(self._chunk(chunk, event))})
                 yield Draft(None, "assistant/chunk", time, raw)
 
     def _identified(self, chunk: bytes, known: str | None, event: AnyEvent) -> bytes:
@@ -335,7 +339,7 @@ class Lowering:
         stored = members(chunk)
         if bytes(stored.get("type", b"")) != b'"usage"':
             return chunk
-        return dump({**stored, "usage": Raw(self._usage(stored["usage"], event))})
+        return joined({**stored, "usage": Raw(self._usage(stored["usage"], event))})
 
     # -- the prompt ---------------------------------------------------------------------------------------------
 
@@ -356,13 +360,13 @@ class Lowering:
                 header["system"] = Raw(dump(self._system))
         self._strip(header, event)
         self._header, self._header_system = header, self._system
-        kept: dict[str, Any] = {**data, "header": header}
+        kept: dict[str, Any] = {**data, "header": Raw(joined(header))}
         if bytes(data.get("reason", b"")) == b'"series"' or "startsSeries" in data:
             self._change("series", event)
             kept.pop("startsSeries", None)
             if bytes(data["reason"]) == b'"series"':
                 kept["reason"] = "change"
-        return dump(kept)
+        return joined(kept)
 
     def _strip(self, header: dict[str, Raw], event: AnyEvent) -> None:
         """Take off what later formats added to a header, or what the oldest ones had."""
@@ -386,7 +390,9 @@ class Lowering:
             if self._system:
                 self._header["system"] = Raw(dump(self._system))
             self._change("system-header", event)
-            yield Draft(None, "request/header", event.time, dump({"header": self._header, "reason": "change"}))
+            yield Draft(
+                None, "request/header", event.time, joined({"header": Raw(joined(self._header)), "reason": "change"})
+            )
         self._header_system = self._system
 
 
@@ -412,11 +418,11 @@ def _timed(record: Mapping[str, Raw], otherwise: int) -> Iterator[tuple[int, byt
     times = accumulate(_value(record.get("dt", b"[]")), initial=_value(record.get("time0", b"0")))
     for time, text in zip(times, texts, strict=False):
         if kind in _DELTAS:
-            yield time, dump({"type": _DELTAS[kind], "index": record["index"], "text": text})
+            yield time, joined({"type": _DELTAS[kind], "index": record["index"], "text": text})
             continue
         name = {} if "name" not in record else {"name": record["name"]}
         chunk = {"type": "tool-call-delta", "index": record["index"], "id": record["id"], **name}
-        yield time, dump({**chunk, "argumentsDelta": text})
+        yield time, joined({**chunk, "argumentsDelta": text})
 
 
 def _late_ids(records: list[dict[str, Raw]]) -> dict[int, str]:
@@ -434,7 +440,7 @@ def _late_ids(records: list[dict[str, Raw]]) -> dict[int, str]:
 
 def _without(raw: bytes, name: str) -> bytes:
     """An object without one of its members, the others byte for byte."""
-    return dump({key: member for key, member in members(raw).items() if key != name})
+    return joined({key: member for key, member in members(raw).items() if key != name})
 
 
 def _value(stored: Any) -> Any:

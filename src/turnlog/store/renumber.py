@@ -14,12 +14,12 @@ from msgspec import UNSET, Raw
 
 from turnlog.events import Vocabulary
 from turnlog.events.lenient import parse
-from turnlog.events.lossless import MAX_SAFE, dump
+from turnlog.events.lossless import MAX_SAFE
 from turnlog.log import AnyEvent, Replace, SurfaceError
 from turnlog.log.event import SURFACE_TYPES, event_class
 from turnlog.log.surface import Surface, check_rewrite
 
-from .formats.v4 import members
+from .formats.v4 import joined, members
 
 Reference: TypeAlias = Literal["seq", "seqs", "range", "up to"]
 
@@ -136,7 +136,7 @@ class Rebuild:
                 data[name] = new
             if new is None or (isinstance(new, list) and len(new) < len(old)):
                 self._remark("reference", draft, f"its {name} named events that are not here; they were taken out")
-        return dump(data) if changed else draft.raw
+        return joined(data) if changed else draft.raw
 
     def _reference(self, kind: Reference, old: Any) -> Any:
         match kind, old:

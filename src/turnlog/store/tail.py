@@ -21,7 +21,7 @@ from turnlog.log.rows import PackedRun, Rows
 
 from .discover import first_line
 from .formats import FORMATS
-from .frames import MAGIC, Decompressor, Walk, later_frame, walk_frames
+from .frames import MAGIC, Decompressor, frame_at, later_frame
 from .header import HeaderRefused, read_header
 from .lines import Fault, LineReader, Unknown
 from .load import load, locate
@@ -92,29 +92,39 @@ def _last_lines(file: BufferedReader, size: int, window: int) -> list[bytes] | N
 def _last_frames(data: bytes) -> list[bytes] | None:
     at = data.find(MAGIC)
     while at >= 0:
-        walk = walk_frames(data, at)
-        if walk.frames and walk.stop != "damaged":
-            text = _verified(data, walk)
-            if text is not None:
-                return split_lines(text)
-        at = data.find(MAGIC, at + 1)
+        text, stop = _proven(data, at)
+        if text is not None:
+            return split_lines(text)
+        at = data.find(MAGIC, stop + 1)  # frames before the one that stops it lead to it as well
     return None
 
 
-def _verified(data: bytes, walk: Walk) -> bytes | None:
-    """The text of the frames and of what can be won from a torn one, or None when it does not prove itself."""
+def _proven(data: bytes, at: int) -> tuple[bytes | None, int]:
+    """The text of the frames from *at* to the end and of what can be won from a torn one; None when a frame does not
+    prove itself. And where the frames end."""
     decompressor = Decompressor()
-    kept = [frame for frame in walk.frames if not frame.skippable]
-    if not all(frame.checksum for frame in kept) or later_frame(data, walk.end) is not None:
-        return None
-    try:
-        text = b"".join([decompressor.whole(data, frame) for frame in kept])
-    except ValueError:
-        return None
-    if walk.stop == "torn":
-        won = decompressor.partial(data[walk.end :])
-        text += won[: won.rfind(b"\n") + 1]
-    return text
+    parts: list[bytes] = []
+    position = at
+    stop = "end"
+    while position < len(data):
+        frame = frame_at(data, position)
+        if isinstance(frame, str):
+            stop = frame
+            break
+        if not frame.skippable:
+            if not frame.checksum:
+                return None, position
+            try:
+                parts.append(decompressor.whole(data, frame))
+            except ValueError:
+                return None, position
+        position = frame.end
+    if not parts or stop == "damaged" or later_frame(data, position) is not None:
+        return None, position
+    if stop == "torn":
+        won = decompressor.partial(data[position:])
+        parts.append(won[: won.rfind(b"\n") + 1])
+    return b"".join(parts), position
 
 
 class _TailReader:

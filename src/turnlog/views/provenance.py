@@ -13,7 +13,8 @@ from turnlog.log import AnyEvent, Replace, Session
 from turnlog.log.rows import PackedRun
 
 from .address import AddressUnknown
-from .rows import has, has_gaps, slots, type_at
+from .rows import has, has_gaps, seq_ranges, slots, type_at
+from .streams import TimedChunk, chunks_of, embedded, embedded_runs
 
 
 class Cited(NamedTuple):
@@ -41,10 +42,14 @@ class Provenance:
     """The surface events whose place it took."""
     replaced_by: tuple[int, ...]
     """The event that took its place, then the one that took that one's, …; empty while it is visible."""
+    stream: int = 0
+    """How many chunks the event holds: it rests on these, and formats 2 and later have no sources to say so."""
+    chunk: TimedChunk | None = None
+    """The chunk that the address names, whether it is an event of its own or one of those inside the event."""
 
 
-def provenance(session: Session, seq: int) -> Provenance:
-    """The provenance of the event at *seq*. Raises :class:`AddressUnknown`."""
+def provenance(session: Session, seq: int, k: int | None = None) -> Provenance:
+    """The provenance of the event at *seq*, asked about its chunk *k* or as a whole. Raises :class:`AddressUnknown`."""
     if not has(session, seq):
         raise AddressUnknown(f"session {session.id} has no event @{seq}; {there_are(session)}")
     event = session.event(seq)
@@ -55,6 +60,8 @@ def provenance(session: Session, seq: int) -> Provenance:
         cited_by=tuple(citations(session, (seq,)).get(seq, ())),
         replaces=_replaced(session, event),
         replaced_by=tuple(replacements(session, seq)),
+        stream=sum(run.number for run in embedded_runs(event)),
+        chunk=next(chunks_of(event), None) if k is None else embedded(event)[k],
     )
 
 
@@ -82,7 +89,9 @@ def there_are(session: Session) -> str:
     events = session.events
     if not len(events):
         return "the log holds no events"
-    return f"there are @{len(session) - len(events)} to @{len(session) - 1}"
+    if not has_gaps(session):
+        return f"there are @{len(session) - len(events)} to @{len(session) - 1}"
+    return f"there are {', '.join(f'@{one.first} to @{one.last}' for one in seq_ranges(session))}"
 
 
 def _replaced(session: Session, event: AnyEvent) -> tuple[int, ...]:

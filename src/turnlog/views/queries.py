@@ -72,7 +72,9 @@ def turn(session: Session, number: int, *, as_stored: bool = False) -> TurnEvent
 def sources(session: Session, address: Address | str) -> Provenance:
     """Where the event that *address* stands for comes from, and where it went.
 
-    The message of an attempt, the result of a call, the start of a turn or step. Raises
+    The message of an attempt (one that came to none: its last event), the result of a call, the start of a turn or
+    step. Raises
     :class:`~turnlog.views.address.AddressError`.
     """
-    return provenance(session, resolve(session, address).main)
+    target = resolve(session, address)
+    return provenance(session, target.main, target.k)

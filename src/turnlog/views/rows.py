@@ -5,12 +5,27 @@ Views ask most rows for their type only. One row is one event, or one packed run
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from turnlog.log import AnyEvent, Session, SessionEvent
 from turnlog.log.rows import PackedRun, Row
+
+
+class SeqRange(NamedTuple):
+    """Events with consecutive seqs."""
+
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        """How many."""
+        return self.last - self.first + 1
+
+    def __str__(self) -> str:
+        return f"@{self.first}" if self.first == self.last else f"@{self.first}-@{self.last}"
 
 
 class Slot(NamedTuple):
@@ -61,6 +76,28 @@ def events_of_types(
 def has_gaps(session: Session) -> bool:
     """Whether events are missing from the log, so that a row's seqs need not reach to the next row."""
     return any(finding.code == "seq-gap" for finding in getattr(session, "findings", ()))
+
+
+def seq_ranges(session: Session) -> list[SeqRange]:
+    """The seqs that the log has, in order: one range, unless it is damaged."""
+    return merged((slot.seq, slot.size) for slot in slots(session))
+
+
+def merged(runs: Iterable[tuple[int, int]]) -> list[SeqRange]:
+    """First seqs and sizes, in order, as ranges that do not touch."""
+    found: list[SeqRange] = []
+    for first, size in runs:
+        if found and found[-1].last == first - 1:
+            found[-1] = SeqRange(found[-1].first, first + size - 1)
+        else:
+            found.append(SeqRange(first, first + size - 1))
+    return found
+
+
+def holes(ranges: Sequence[SeqRange], base: int = 0) -> list[SeqRange]:
+    """The seqs from *base* on that lie before and between *ranges*."""
+    ends = [base - 1, *(one.last for one in ranges)]
+    return [SeqRange(end + 1, one.first - 1) for end, one in zip(ends, ranges, strict=False) if one.first > end + 1]
 
 
 def events_of(session: Session, slot: Slot) -> list[AnyEvent]:

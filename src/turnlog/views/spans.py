@@ -65,7 +65,7 @@ def step_spans(session: Session, turn: Span) -> tuple[Span, ...]:
                 found.end(number, step, event.seq + 1)
             case _:
                 pass
-    return found.all(turn.stop)
+    return found.all(turn.stop - turn.ended)  # a turn's end is in none of its steps
 
 
 class _Spans:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -63,3 +64,8 @@ def members(raw: Any) -> dict[str, Raw]:
     except (msgspec.MsgspecError, UnicodeError):
         text = bytes(raw)
         return {name: Raw(member_text(text, name)) for name in dict(parse(text))}
+
+
+def joined(data: Mapping[str, Any]) -> bytes:
+    """The object with these members: stored ones as they are, others encoded; the reverse of :func:`members`."""
+    return dump({name: value if isinstance(value, Raw) else Raw(dump(value)) for name, value in data.items()})
