@@ -11,11 +11,13 @@ A *state* is one loss at one crash point of one run, and has a number; ``replay(
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple
 
+from tests.log.sessions import HEADER as ROUTE
+from tests.log.sessions import answer, call, chunk, result, user
 from turnlog.events import (
     Completed,
     Payload,
@@ -37,9 +39,6 @@ from turnlog.store.files import FileStore
 from turnlog.store.load import stored_session
 from turnlog.store.read import read_log
 from turnlog.store.source import Source
-
-from tests.log.sessions import HEADER as ROUTE
-from tests.log.sessions import answer, call, chunk, result, user
 
 from .losses import ATTEST, KILLED, MIXED, Image, Loss, losses
 from .recovery import (
@@ -439,13 +438,18 @@ def faults_of(calls: list[str], workload: int) -> list[tuple[Fault, ...]]:
     return found
 
 
-def explore(workload: int, check: Checker) -> None:
-    """One workload without faults, then with each of its faults. Raises :class:`Violation`."""
+def explore(workload: int, check: Checker, *, only: Container[str] = KINDS, share: float = 1.0) -> None:
+    """One workload without faults, then with each (or a *share*) of its faults in *only* some calls.
+
+    Raises :class:`Violation`.
+    """
     check.forget()
     run = Run(State(workload, 0, 0, 0), (), check)
     run.go()
+    random = Random(workload)
     for number, faults in enumerate(faults_of(run.fs.calls, workload), 1):
-        Run(State(workload, number, 0, 0), faults, check).go()
+        if random.random() < share and run.fs.calls[faults[0].at] in only:
+            Run(State(workload, number, 0, 0), faults, check).go()
 
 
 def replay(number: int, storage: Storage | None = None) -> Loss:

@@ -159,15 +159,14 @@ def recover(image: Image, compressed: bool, kind: type[FileStore]) -> Recovered:
     crash()
     fs.before = None
     store.close()
-    once = fs.file(path_of(compressed)).cache
-    store = kind(ROOT, compressed=compressed, fs=fs, lock=locks)
-    take(store, compressed)
-    if fs.file(path_of(compressed)).cache != once:
+    once = fs.file(path_of(compressed))
+    if once.pending or name_of(compressed) not in fs.directory(DIRECTORY).disk:
+        raise Violation("what was taken over is not durable")
+    found = own_lines(read_log(Source(once.cache)))
+    before = once.cache
+    _write_on(kind, fs, locks, found, compressed, begin=False)
+    if not once.cache.startswith(before):
         raise Violation("a second recovery changed the log again")
-    store.close()
-    found = own_lines(read_log(Source(once)))
-    fs = world(Image(once, fs.directory(DIRECTORY).names.get(ATTEST) and fs.read(DIRECTORY / ATTEST), False), compressed)
-    _write_on(kind, fs, Locks(), found, compressed, begin=False)
     return Recovered(found, nested=list(dict.fromkeys(nested)))
 
 
@@ -204,7 +203,7 @@ def _write_on(
     data = fs.file(path_of(compressed)).disk
     log = read_log(Source(data))
     if log.torn is not None or own_lines(log) != [*before, line]:
-        raise Violation(f"an event that was written after the recovery is not there: {own_lines(log)[len(before):]}")
+        raise Violation(f"an event that was written after the recovery is not there: {own_lines(log)[len(before) :]}")
     check_seals(log, fs.read(DIRECTORY / ATTEST), "proven")
 
 

@@ -134,6 +134,7 @@ KINDS: Final = {
 }
 """How each call can fail. ``short``: a part is written and no error given; ``short-enospc``: a part, then the error."""
 
+
 class Killed(BaseException):
     """The process that runs the storage code is gone."""
 

@@ -26,10 +26,10 @@ FAULTS: Final = {
     "write": ("error=EIO", "error=ENOSPC", "retval=0", "signal=KILL"),
     "fsync": ("error=EIO", "error=ENOSPC", "signal=KILL"),
     "fdatasync": ("error=EIO", "error=ENOSPC", "signal=KILL"),
-    "ftruncate": ("error=EIO", "signal=KILL"),
-    "link": ("error=EIO", "error=ENOSPC", "signal=KILL"),
+    "ftruncate": ("error=EIO", "error=ENOSPC", "signal=KILL"),
+    "link": ("error=EIO", "error=ENOSPC", "error=EMLINK", "signal=KILL"),
     "linkat": ("error=EIO", "error=ENOSPC", "signal=KILL"),
-    "mkdir": ("error=ENOSPC", "signal=KILL"),
+    "mkdir": ("error=ENOSPC", "error=EIO", "signal=KILL"),
     "unlink": ("error=EIO", "signal=KILL"),
     "flock": ("error=EINTR", "signal=KILL"),
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from msgspec import Raw
 from msgspec.structs import replace
 
-from tests.log.sessions import answer, call, close_step, close_turn, in_step, result, standing, user
+from tests.log.sessions import WITH_PLUGINS, answer, call, close_step, close_turn, in_step, result, standing, user
 from turnlog.events import (
     ImageAttachment,
     ImageBlock,
@@ -22,6 +24,7 @@ from turnlog.events import (
     TurnStart,
 )
 from turnlog.log import GrammarError, Session, SurfaceError
+from turnlog.log.event import event_class
 from turnlog.log.surface import check_rewrite
 
 META: Json = {"exit": 0, "flags": [True, {"a": None}], "name": "ls"}
@@ -167,6 +170,10 @@ def test_format_4_keeps_the_content_in_the_message_itself() -> None:
             "message": {"role": "tool", "id": "r", "content": [{"type": "text", "text": text}], **members},
         }
 
-    check_rewrite(5, [4], "tool/result", lambda: tool("long"), tool("short"))
+    def stored(data: dict[str, Any]) -> bytes:
+        return json.dumps(data).encode()
+
+    old = event_class(WITH_PLUGINS.codec)("tool/result", 4, 1, Raw(stored(tool("long"))), "append")
+    check_rewrite(5, [4], old, stored(tool("short")))
     with pytest.raises(SurfaceError):
-        check_rewrite(5, [4], "tool/result", lambda: tool("long"), tool("short", id="other"))
+        check_rewrite(5, [4], old, stored(tool("short", id="other")))

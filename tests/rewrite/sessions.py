@@ -16,9 +16,7 @@ from turnlog.events import (
     AssistantChunk,
     AssistantMessage,
     Completed,
-    EndSeed,
     Message,
-    Payload,
     StepEnd,
     StepStart,
     TextBlock,
@@ -125,6 +123,3 @@ def edited(path: Path, old: bytes, new: bytes) -> Path:
     assert old in data
     path.write_bytes(data.replace(old, new, 1))
     return path
-
-
-MARKER: Final[type[Payload]] = EndSeed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.store.logs import Log
-from tests.store.reading import codes, opened, shown, texts
+from tests.store.reading import codes, opened, refusal, shown, texts
 from turnlog.events import (
     Aborted,
     CancelledByDisposal,
@@ -147,12 +147,43 @@ def test_compactions_under_their_old_name_are_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["request/header-delta", "mode/set"])
-def test_retired_types_are_unknown(name: str) -> None:
+def test_retired_types_are_unknown_and_said_to_be_retired(name: str) -> None:
     log = Log()
     log.add(name, {})
     session = opened(log.text())
     assert isinstance(session.event(0).data, UnknownPayload)
-    assert codes(session.findings) == ["unknown-type"]
+    assert codes(session.findings, "fault") == ["retired-type"]
+
+
+def legacy_result(call_id: str, text: str, **members: Any) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"turn": 1, "step": 1, "callId": call_id, "content": content, "isError": False, **members}
+
+
+def rewritten(new: dict[str, Any]) -> bytes:
+    """A log whose result in an older shape is replaced by *new*."""
+    log = Log("sess-old")
+    log.turn()
+    log.step()
+    asked = log.call("c1")
+    old = log.add("tool/result", legacy_result("c1", "long"), surfaceOp="append", sourceEventSeqs=[asked])
+    op = {"op": "replace", "start": old, "end": old}
+    log.add("tool/result", new, surfaceOp=op, sourceEventSeqs=[old])
+    return log.text()
+
+
+def test_a_result_in_an_older_shape_may_be_rewritten_in_that_shape_or_todays() -> None:
+    block = {"type": "tool-result", "toolCallId": "c1", "content": [], "isError": False}
+    source = {"kind": "tool", "callId": "c1"}
+    message = {"role": "user", "content": [block], "source": source, "id": "legacy-message:sess-old:3"}
+    for new in (legacy_result("c1", "short"), {"turn": 1, "step": 1, "message": message}):
+        assert len(opened(rewritten(new)).derive_messages(as_stored=True)) == 1
+    for other in (
+        legacy_result("c2", "short"),
+        legacy_result("c1", "short", isError=True),
+        {"turn": 1, "step": 1, "message": {**message, "id": "other"}},
+    ):
+        assert refusal(rewritten(other)).code == "tool-result-rewrite"
 
 
 def test_a_malformed_old_shape_opens_and_is_undecodable() -> None:

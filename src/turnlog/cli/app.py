@@ -29,7 +29,8 @@ app = typer.Typer(
   turnlog replay --latest --speed 4   watch it happen again
 
 \b
-A session is named by id, unique prefix, path, - (stdin) or --latest.
+A session is named by id, a unique beginning of it (with or without session-), path,
+- (stdin) or --latest.
 Addresses: t3  t3.s2  t3.s2.a1  call:ID  t3.s2.call:ID  msg:ID  @SEQ  @SEQ/k
 
 \b
@@ -79,7 +80,8 @@ def _ls(
       turnlog ls --since 2026-01-01 --until 2026-01-31
       turnlog ls --root /backup/sessions --json      those of another place
 
-    CREATED is when a session began; --since and --until go by it. Damaged sessions are rows with their reason; then
+    CREATED is when a session began; --since and --until go by it, and by the file's time where the header is not
+    readable. What is wrong with a session stands in its row, and logs that are skipped follow with the reason; then
     the exit code is 4.
     """
     from .commands.ls import ls
@@ -131,7 +133,9 @@ def _events(
             show_default=False,
         ),
     ] = None,
-    turn: Annotated[int | None, typer.Option("--turn", metavar="N", help="Only this turn.", show_default=False)] = None,
+    turn: Annotated[
+        str | None, typer.Option("--turn", metavar="TURN", help="Only this turn: 3 or t3.", show_default=False)
+    ] = None,
     start: Annotated[
         str | None,
         typer.Option("--from", metavar="ADDRESS", help="From this event on (@SEQ, SEQ, t3, …).", show_default=False),
@@ -142,6 +146,9 @@ def _events(
     since: Since = None,
     until: Until = None,
     limit: Limit = None,
+    header: Annotated[
+        bool, typer.Option("--header", help="With --json: the log's header line first, so that it loads again.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Events as they are stored.
@@ -151,13 +158,15 @@ def _events(
       turnlog events session.jsonl --turn 1 --from @3 --limit 20
       turnlog events --latest --since 10m       what was logged in the last ten minutes
       turnlog events --latest --json | jq .type
+      turnlog events session-9b26 --json --header | turnlog verify -
 
-    All conditions have to hold. --json prints one log line per line and nothing else (NDJSON).
+    All conditions have to hold. --json prints one log line per line and nothing else (NDJSON). What a second writer
+    wrote and cannot follow the log comes after it, under a heading, or with a member "branch".
     """
     from .commands.events import Filter, events
 
     wanted = Filter(tuple(type or ()), turn, since, until, start, stop, limit)
-    events(screen_of(context), Which(session, latest, root or []), wanted, as_json=as_json)
+    events(screen_of(context), Which(session, latest, root or []), wanted, header=header, as_json=as_json)
 
 
 @app.command("messages")
@@ -203,6 +212,7 @@ def _turn(
     ],
     latest: Latest = False,
     root: Roots = None,
+    as_stored: AsStored = False,
     as_json: AsJson = False,
 ) -> None:
     """Every event of a turn.
@@ -214,7 +224,7 @@ def _turn(
     from .commands.turn import turn
 
     session, number = split_words(words, latest, "TURN")
-    turn(screen_of(context), Which(session, latest, root or []), number, as_json=as_json)
+    turn(screen_of(context), Which(session, latest, root or []), number, as_stored=as_stored, as_json=as_json)
 
 
 @app.command("call")

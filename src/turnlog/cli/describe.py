@@ -12,9 +12,13 @@ from turnlog.events import (
     FinishAborted,
     FinishError,
     OpaquePayload,
+    ReasoningDelta,
     StepEnd,
     StepStart,
+    StreamChunk,
+    TextDelta,
     ToolCall,
+    ToolCallDelta,
     ToolResult,
     TurnEnd,
     TurnStart,
@@ -22,9 +26,10 @@ from turnlog.events import (
     UnknownPayload,
 )
 from turnlog.events.lenient import parse
+from turnlog.events.lossless import plain
 from turnlog.log import AnyEvent, Replace
 from turnlog.views.call import is_error
-from turnlog.views.streams import embedded
+from turnlog.views.streams import chunk_type, embedded
 
 SYNTHETIC = " (synthetic: interrupted, not repaired)"
 ORPHAN = " (its start is not in the log)"
@@ -48,6 +53,18 @@ def boundary(event: AnyEvent) -> str | None:
 def chunks(kind: str, number: int) -> str:
     """``chunk: text-delta ×600``"""
     return f"chunk: {kind}" if number == 1 else f"chunk: {kind} ×{number}"
+
+
+def chunk(value: StreamChunk) -> str:
+    """One chunk with what it says: ``chunk: text-delta 'I will '``."""
+    kind = chunk_type(value)
+    match value:
+        case TextDelta(text=text) | ReasoningDelta(text=text) | ToolCallDelta(arguments_delta=text):
+            return f"chunk: {kind} {text!r}"
+        case _:
+            members = plain(value)
+            rest = {name: member for name, member in members.items() if name != "type"}
+            return f"chunk: {kind} {rest}" if rest else f"chunk: {kind}"
 
 
 def notable(event: AnyEvent) -> str | None:

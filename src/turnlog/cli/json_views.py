@@ -1,4 +1,8 @@
-"""What ``--json`` prints: views with RFC 3339 ``…At`` members, stored records as they are on the wire."""
+"""What ``--json`` prints: views with RFC 3339 ``…At`` members, stored records as they are on the wire.
+
+A view says ``firstSeq`` and ``lastSeq`` where it spans events, ``…At`` for moments, ``…Ms`` for durations. Wire records
+have what their log line has, ``time`` in epoch ms and all.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
-from turnlog.events.lossless import plain
+from turnlog.events.lenient import parse
+from turnlog.events.lossless import dump, plain
 from turnlog.log import AnyEvent, Session
+from turnlog.log.event import ReplaceSeqs
+from turnlog.store.header import header_line
+from turnlog.views.rows import SeqRange, seq_ranges
 
 from .text import rfc3339
 
@@ -28,7 +36,36 @@ def document(**members: object) -> dict[str, object]:
 
 def wire(event: AnyEvent) -> Raw:
     """An event as its log line."""
-    return Raw(event.line())
+    return Raw(wire_line(event))
+
+
+def wire_line(event: AnyEvent) -> bytes:
+    """An event as a log line of its own format."""
+    line = event.line()
+    operation = event.surface_op
+    if not isinstance(operation, ReplaceSeqs):
+        return line
+    as_format_0 = b',"surfaceOp":{"op":"replace","start":%d,"end":%d}' % (operation.start, operation.end)
+    head, _replaced, tail = line.rpartition(as_format_0)
+    return head + b',"surfaceOp":' + dump(operation) + tail
+
+
+def header_line_of(session: Session) -> bytes | None:
+    """The header as the first line of a log of its own format; None where the log has none."""
+    version = session.header.version
+    lost = any(finding.code == "no-header" for finding in getattr(session, "findings", ()))
+    if version < 0 or lost:
+        return None
+    line = header_line(session.header)
+    if version < 2:
+        return line
+    members = {name: value for name, value in parse(line).items() if name != "seedLength"}
+    return dump({**members, "isSeeded": session.header.seed_length is not None})
+
+
+def ranges_view(ranges: Iterable[SeqRange]) -> list[dict[str, int]]:
+    """Which events there are, or are not."""
+    return [{"firstSeq": one.first, "lastSeq": one.last} for one in ranges]
 
 
 def wires(events: Iterable[AnyEvent]) -> list[Raw]:
@@ -44,7 +81,7 @@ def session_view(session: Session) -> dict[str, Any]:
         "format": getattr(session, "format", None),
         "path": None if path is None else str(path),
         "liveness": getattr(session, "liveness", None),
-        "events": len(session.events),
+        "events": sum(one.size for one in seq_ranges(session)),
         "createdAt": rfc3339(session.header.created_at),
         "cwd": session.header.cwd,
     }
@@ -114,16 +151,20 @@ def call_view(call: Call) -> dict[str, Any]:
 
 def chunk_view(timed: TimedChunk) -> dict[str, Any]:
     """A chunk with its time and address."""
-    return {"address": timed.address, "at": rfc3339(timed.time), "time": timed.time, "chunk": plain(timed.chunk)}
+    return {"address": timed.address, "loggedAt": rfc3339(timed.time), "chunk": plain(timed.chunk)}
 
 
 def provenance_view(address: str, found: Provenance) -> dict[str, Any]:
     """What an event rests on, and what rests on it."""
+    seq = found.event.seq
+    stream = {"insideSeq": seq, "chunks": found.stream, "first": f"@{seq}/0", "last": f"@{seq}/{found.stream - 1}"}
     return {
         "address": address,
-        "seq": found.event.seq,
+        "seq": seq,
         "type": found.event.type,
-        "at": rfc3339(found.event.time),
+        "loggedAt": rfc3339(found.event.time),
+        "chunk": None if found.chunk is None else chunk_view(found.chunk),
+        "stream": stream if found.stream else None,
         "sources": found.sources,
         "back": [
             {"firstSeq": one.first, "lastSeq": one.last, "type": one.type, "depth": one.depth} for one in found.back

@@ -97,15 +97,21 @@ class Codec:
 
     def build(self, type: str, value: Any, seq: int) -> Payload:
         """A payload from decoded JSON, old shapes of the same type included. Raises Mismatch."""
-        normalize = NORMALIZERS.get(type)
-        if normalize is not None:
-            type, value = normalize(value, f"legacy-message:{self.session_id}:{seq}")
+        type, value = self._canonical(type, value, seq)
         kind = self.kinds.get(type)
         if kind is None:
             return UnknownPayload(type=type, value=freeze(value))
         payload = convert(kind, value)
         assert isinstance(payload, Payload)
         return payload
+
+    def canonical(self, type: str, raw: Any, seq: int) -> Any:
+        """The data as plain JSON in today's shape. Raises ``ValueError`` for data that is no JSON."""
+        return self._canonical(type, parse(bytes(raw)), seq)[1]
+
+    def _canonical(self, type: str, value: Any, seq: int) -> tuple[str, Any]:
+        normalize = NORMALIZERS.get(type)
+        return (type, value) if normalize is None else normalize(value, f"legacy-message:{self.session_id}:{seq}")
 
     def message(self, type: str, raw: Any, seq: int) -> Message | None:
         """The model-visible message of a surface event, or None for an empty answer.
@@ -131,10 +137,8 @@ class Codec:
         """A message from any shape it was ever stored in, and its stored bytes if they have the canonical one."""
         try:
             value = parse(raw)
-            normalize = NORMALIZERS.get(type)
             canonical = value
-            if normalize is not None:
-                type, value = normalize(value, f"legacy-message:{self.session_id}:{seq}")
+            type, value = self._canonical(type, value, seq)
             wrapped = type != "user/message"
             message = convert(Message, value["message"] if wrapped else value)
         except (Mismatch, ValueError, KeyError, TypeError) as error:

@@ -94,6 +94,10 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
         op = self.surface_op
         return op.start if isinstance(op, Replace) and self.type == "tool/result" else self.seq
 
+    def _rewritten(self, raw: bytes | None = None) -> Any:
+        """Its data, or that of a result *raw* in its place, as JSON in today's shape and with its own message id."""
+        return self._codec.canonical(self.type, self._raw if raw is None else raw, self._first_seq)
+
     @property
     def raw(self) -> bytes:
         """The stored JSON of ``data``, byte for byte."""

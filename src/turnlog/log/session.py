@@ -29,7 +29,7 @@ from turnlog.events import (
     Vocabulary,
 )
 from turnlog.events.codec import encode
-from turnlog.events.lossless import MAX_SAFE, decode_any
+from turnlog.events.lossless import MAX_SAFE
 from turnlog.events.shapes import first_fault
 from turnlog.events.value import new_id
 
@@ -464,7 +464,7 @@ class Session:
         check_shadowed(seq, shadowed, sources)
         if data.event_type == "tool/result":
             old = self._rows.at(shadowed[0])
-            check_rewrite(seq, shadowed, old.type, lambda: decode_any(old.raw), decode_any(raw))
+            check_rewrite(seq, shadowed, old, raw)
         return plan, op, cited
 
     def _commit(

@@ -9,11 +9,14 @@ that stood there then, at a cost proportional to the answer.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .errors import SurfaceError
 from .event import Replace
+
+if TYPE_CHECKING:
+    from .event import AnyEvent
 
 
 class Splice(NamedTuple):
@@ -187,15 +190,24 @@ def check_shadowed(seq: int, shadowed: Sequence[int], sources: Sequence[int] | N
         )
 
 
-def check_rewrite(seq: int, shadowed: Sequence[int], old_type: str, old: Callable[[], Any], new: Any) -> None:
-    """A tool result may replace one tool result and change nothing but the content of its block."""
-    if len(shadowed) != 1 or old_type != "tool/result":
+def check_rewrite(seq: int, shadowed: Sequence[int], old: AnyEvent, new: bytes) -> None:
+    """A tool result with the data *new* may replace one tool result *old* and change nothing but its content.
+
+    The shape is no part of that: a result stored in an older shape may be rewritten in today's.
+    """
+    if len(shadowed) != 1 or old.type != "tool/result":
         raise SurfaceError(
             "tool-result-rewrite",
             f"tool/result @{seq} replaces {_list(list(shadowed)[:5])}; a tool "
             "result may only replace one other tool result",
         )
-    if not _same_json(_blanked(old()), _blanked(new)):
+    try:
+        same = _same_json(_blanked(old._rewritten()), _blanked(old._rewritten(new)))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise SurfaceError(
+            "tool-result-rewrite", f"@{seq} or @{shadowed[0]} does not have the shape of a tool result"
+        ) from None
+    if not same:
         raise SurfaceError(
             "tool-result-rewrite",
             f"tool/result @{seq} changes more than the content of @{shadowed[0]}; "

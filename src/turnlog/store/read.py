@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import force_setattr
 
 from turnlog.events import Vocabulary
+from turnlog.events.codec import RETIRED
 from turnlog.events.lenient import parse
 from turnlog.log import SessionHeader, SurfaceError
 from turnlog.log.event import AnyEvent, Replace, event_class
@@ -294,7 +295,7 @@ class _Reader:
             check_shadowed(event.seq, shadowed, sources)
             if event.type == "tool/result":
                 old = self._log.rows.at(shadowed[0])
-                _check_rewrite(event.seq, shadowed, old, event)
+                check_rewrite(event.seq, shadowed, old, event.raw)
             surface.apply(plan)
         except SurfaceError as error:
             return error
@@ -426,6 +427,10 @@ class _Reader:
 
     def _unknown(self, found: Unknown, place: Place) -> None:
         event = found.event
+        if event.type in RETIRED:
+            text = f"event type {event.type!r} @{event.seq} was retired; it is shown as it is, and dsh refuses the log."
+            self._note("retired-type", text, "fault", place, seq=event.seq)
+            return
         if not found.required:
             self._note(
                 "unknown-ignorable",
@@ -652,15 +657,6 @@ def _ranges_fault(event: AnyEvent) -> SurfaceError | None:
             return SurfaceError("sources-type", "a source list with ranges must count up")
         last = end
     return None
-
-
-def _check_rewrite(seq: int, shadowed: list[int], old: AnyEvent, new: AnyEvent) -> None:
-    try:
-        check_rewrite(seq, shadowed, old.type, lambda: parse(old.raw), parse(new.raw))
-    except (ValueError, TypeError, KeyError, RecursionError):  # data that is no result's at all
-        raise SurfaceError(
-            "tool-result-rewrite", f"@{seq} or @{shadowed[0]} does not have the shape of a tool result"
-        ) from None
 
 
 def _with_rest(finding: Finding, source: Source) -> Finding:

@@ -205,8 +205,8 @@ class Rebuild:
         if draft.type == "tool/result":
             old = self.events[shadowed[0]]
             try:
-                check_rewrite(seq, shadowed, old.type, lambda: parse(old.raw), parse(raw))
-            except (SurfaceError, ValueError, TypeError, KeyError) as error:
+                check_rewrite(seq, shadowed, old, raw)
+            except SurfaceError as error:
                 self._remark("left-out", draft, f"{draft.type} was left out: {error}")
                 return None
         missing = tuple(node for node in shadowed if node not in (cited or ()))

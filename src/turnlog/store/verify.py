@@ -23,7 +23,6 @@ from turnlog.events import (
     ToolResultBlock,
     UndecodablePayload,
     Vocabulary,
-    shape_faults,
 )
 from turnlog.events.lossless import MAX_SAFE
 from turnlog.events.shapes import first_fault
@@ -38,6 +37,7 @@ from .liveness import liveness
 from .load import StoredSession, locate, stored_session
 from .proven import NOTHING, Proof, prove
 from .read import ReadLog, read_log
+from .rules import format_faults
 from .source import Block, Source
 
 Verdict: TypeAlias = Literal["ok", "faults", "torn", "refused"]
@@ -241,7 +241,7 @@ def _log_rules(log: ReadLog, name: str | None) -> Iterator[Finding]:
         if isinstance(payload, UndecodablePayload):
             yield found("undecodable", row.seq, f"{row.type} @{row.seq} does not have its shape: {payload.reason}.")
             continue
-        for fault in shape_faults(payload) if shaped else ():
+        for fault in format_faults(log.format, row, payload) if shaped else ():
             yield found("shape", row.seq, f"{row.type} @{row.seq}: {fault}.")
         replaces = isinstance(row.surface_op, Replace)
         fault = grammar.fault(payload, replaces=replaces)

@@ -80,11 +80,15 @@ def has_gaps(session: Session) -> bool:
 
 def seq_ranges(session: Session) -> list[SeqRange]:
     """The seqs that the log has, in order: one range, unless it is damaged."""
-    return merged((slot.seq, slot.size) for slot in slots(session))
+    return _merged((slot.seq, slot.size) for slot in slots(session))
 
 
-def merged(runs: Iterable[tuple[int, int]]) -> list[SeqRange]:
-    """First seqs and sizes, in order, as ranges that do not touch."""
+def ranges_of(events: Iterable[AnyEvent]) -> list[SeqRange]:
+    """The seqs of some events, in order."""
+    return _merged((event.seq, 1) for event in events)
+
+
+def _merged(runs: Iterable[tuple[int, int]]) -> list[SeqRange]:
     found: list[SeqRange] = []
     for first, size in runs:
         if found and found[-1].last == first - 1:
@@ -98,6 +102,17 @@ def holes(ranges: Sequence[SeqRange], base: int = 0) -> list[SeqRange]:
     """The seqs from *base* on that lie before and between *ranges*."""
     ends = [base - 1, *(one.last for one in ranges)]
     return [SeqRange(end + 1, one.first - 1) for end, one in zip(ends, ranges, strict=False) if one.first > end + 1]
+
+
+def end_before(session: Session, seq: int) -> int:
+    """One past the last event before *seq*: *seq* itself, unless events are missing there."""
+    if not has_gaps(session):
+        return seq
+    rows = session.rows
+    index = rows.row_index(seq - 1)
+    row = rows.rows[index]
+    size = len(row.unpack().members()) if isinstance(row, PackedRun) else 1
+    return min(rows.row_start(index) + size, seq)
 
 
 def events_of(session: Session, slot: Slot) -> list[AnyEvent]:

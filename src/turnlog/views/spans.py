@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from turnlog.events import StepEnd, StepStart, TurnEnd, TurnStart
 from turnlog.log import AnyEvent, Session
 
-from .rows import events_of_types
+from .rows import end_before, events_of_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class _Spans:
     def __init__(self, session: Session, first: int | None = None) -> None:
         self._spans: list[Span] = []
         self._open: tuple[int, int | None, int] | None = None
+        self._session = session
         self._free = session.rows.base if first is None else first
 
     def start(self, turn: int, step: int | None, seq: int) -> None:
@@ -94,7 +95,7 @@ class _Spans:
     def _cut(self, seq: int) -> None:
         """Close what is open without an end of its own."""
         if self._open is not None:
-            self._spans.append(Span(*self._open, seq, ended=False))
+            self._spans.append(Span(*self._open, end_before(self._session, seq), ended=False))
             self._open, self._free = None, seq
 
 

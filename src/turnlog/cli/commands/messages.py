@@ -35,7 +35,7 @@ def messages(
             role = Styled(f"[{message.get('role')}]", "bold")
             screen.line("  ", role, f" {message.get('content')}", Styled(mark, "yellow"))
     if not found:
-        screen.hint("no messages: nothing on the surface yet")
+        screen.nothing("no messages: nothing on the surface yet")
 
 
 def _length(session: Session, before: str | None, after: str | None) -> int | None:

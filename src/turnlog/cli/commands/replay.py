@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
 
 from turnlog.events import BlockStart, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from turnlog.events.lossless import plain
@@ -13,7 +12,7 @@ from turnlog.views import Frame, playback, resolve
 from turnlog.views.streams import STREAMED
 
 from .. import describe
-from ..json_views import wire
+from ..json_views import document, wire
 from ..opening import Which, open_session
 from ..places import address_of
 from ..problems import WrongUsage
@@ -31,6 +30,8 @@ def replay(
     session = open_session(screen, which)
     target = None if start is None else resolve(session, address_of(start))
     limit = None if math.isinf(idle_limit) else idle_limit * 1000
+    if not len(session.events):
+        screen.nothing("the log holds no events")
     printer = _Json(screen) if as_json else _Printer(screen)
     for wait_ms, frame in playback(session, speed=speed, start=target, idle_limit_ms=limit, as_stored=as_stored):
         printer.show(wait_ms, frame)
@@ -44,7 +45,7 @@ class _Json:
         self._screen = screen
 
     def show(self, wait_ms: float, frame: Frame) -> None:
-        view: dict[str, Any] = {"waitMs": round(wait_ms, 3), "address": frame.address, "at": rfc3339(frame.time)}
+        view = document(waitMs=round(wait_ms, 3), address=frame.address, loggedAt=rfc3339(frame.time))
         if frame.cut_ms:
             view["cutMs"] = frame.cut_ms
         if frame.synthetic:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from turnlog.events import ToolCall, TurnEnd
@@ -11,6 +11,7 @@ from turnlog.log import AnyEvent, Session
 from turnlog.views import attempts, outline
 from turnlog.views.attempts import by_step
 from turnlog.views.outline import Chunks, Item, Outline, Step, Turn
+from turnlog.views.spans import step_spans, turn_spans
 
 from .. import describe
 from ..json_views import attempt_view, document, session_view
@@ -23,6 +24,8 @@ def show(screen: Screen, which: Which, *, everything: bool, as_stored: bool, as_
     """Print the outline of a session."""
     session = open_session(screen, which)
     found = outline(session, as_stored=as_stored)
+    if not found.items:
+        screen.nothing("the log holds no events")
     if as_json:
         screen.json(document(session=session_view(session), outline=_json(session, found, as_stored)))
         return
@@ -32,8 +35,6 @@ def show(screen: Screen, which: Which, *, everything: bool, as_stored: bool, as_
         screen.hint(f"--all shows {printer.hidden} more event{'s' if printer.hidden > 1 else ''}")
     if found.turns and found.turns[-1].state == "running":
         screen.hint(f"{found.turns[-1].address} is running: its writer is alive")
-    if not found.items:
-        screen.hint("the log holds no events")
 
 
 class _Printer:
@@ -94,7 +95,7 @@ def _joined(items: list[Any]) -> list[Any]:
     for item in items:
         last = joined[-1] if joined else None
         if isinstance(item, Chunks) and isinstance(last, Chunks) and last.kind == item.kind:
-            joined[-1] = last._replace(number=last.number + item.number)
+            joined[-1] = last.with_more(item)
         else:
             joined.append(item)
     return joined
@@ -104,47 +105,59 @@ def _joined(items: list[Any]) -> list[Any]:
 
 
 def _json(session: Session, found: Outline, as_stored: bool) -> list[Any]:
-    steps = by_step(attempts(session, as_stored=as_stored))
-    return [_item_json(item, found, steps) for item in found.items]
+    return _Json(session, found, as_stored).items(found.items)
 
 
-def _item_json(item: Item, found: Outline, steps: Mapping[tuple[int, int], Any]) -> dict[str, Any]:
-    match item:
-        case Turn():
-            end = None if item.end is None else item.end.data
-            reason = plain(end.reason) if isinstance(end, TurnEnd) else None
-            return {"kind": "turn", "turn": item.turn, **_span(item, found), "reason": reason,
-                    "items": [_item_json(one, found, steps) for one in item.items]}  # fmt: skip
-        case Step():
-            made = [attempt_view(one) for one in steps.get((item.turn, item.step), ())]
-            return {"kind": "step", "turn": item.turn, "step": item.step, **_span(item, found), "attempts": made,
-                    "items": [_item_json(one, found, steps) for one in item.items]}  # fmt: skip
-        case Chunks():
-            return {"kind": "chunks", "address": item.address, "chunk": item.kind, "count": item.number}
-        case _:
-            return _event_json(item, found)
+class _Json:
+    """Makes the views of an outline."""
 
+    def __init__(self, session: Session, found: Outline, as_stored: bool) -> None:
+        self._found = found
+        self._attempts = by_step(attempts(session, as_stored=as_stored))
+        turns = turn_spans(session)
+        spans = (*turns, *(step for one in turns for step in step_spans(session, one)))
+        self._last = {span.first: span.stop - 1 for span in spans}
 
-def _span(item: Turn | Step, found: Outline) -> dict[str, Any]:
-    start, end = item.start, item.end
-    closing = end is not None and not found.is_synthetic(end)
-    return {
-        "address": item.address,
-        "state": item.state,
-        "startSeq": None if start is None else start.seq,
-        "endSeq": end.seq if end is not None and closing else None,
-        "startedAt": None if start is None else rfc3339(start.time),
-        "endedAt": None if end is None else rfc3339(end.time),
-        "durationMs": None if start is None or end is None else max(end.time - start.time, 0),
-    }
+    def items(self, items: Iterable[Item]) -> list[dict[str, Any]]:
+        """The views of some items."""
+        return [self._item(item) for item in items]
 
+    def _item(self, item: Item) -> dict[str, Any]:
+        match item:
+            case Turn():
+                end = None if item.end is None else item.end.data
+                reason = plain(end.reason) if isinstance(end, TurnEnd) else None
+                return {"kind": "turn", "turn": item.turn, **self._span(item), "reason": reason,
+                        "items": self.items(item.items)}  # fmt: skip
+            case Step():
+                made = [attempt_view(one) for one in self._attempts.get((item.turn, item.step), ())]
+                return {"kind": "step", "turn": item.turn, "step": item.step, **self._span(item), "attempts": made,
+                        "items": self.items(item.items)}  # fmt: skip
+            case Chunks():
+                return {"kind": "chunks", "address": item.address, "loggedAt": rfc3339(item.time), "chunk": item.kind,
+                        "count": item.number}  # fmt: skip
+            case _:
+                return self._event(item)
 
-def _event_json(event: AnyEvent, found: Outline) -> dict[str, Any]:
-    view: dict[str, Any] = {"kind": "event", "type": event.type, "seq": event.seq, "at": rfc3339(event.time)}
-    if isinstance(event.data, ToolCall):
-        view |= {"callId": event.data.call_id, "name": event.data.name}
-    if event.seq in found.orphans:
-        view["orphan"] = True
-    if found.is_synthetic(event):
-        view["synthetic"] = True
-    return view
+    def _span(self, item: Turn | Step) -> dict[str, Any]:
+        start, end = item.start, item.end
+        first = None if start is None else start.seq
+        return {
+            "address": item.address,
+            "state": item.state,
+            "firstSeq": first,
+            "lastSeq": None if first is None else self._last.get(first),
+            "startedAt": None if start is None else rfc3339(start.time),
+            "endedAt": None if end is None else rfc3339(end.time),
+            "durationMs": None if start is None or end is None else max(end.time - start.time, 0),
+        }
+
+    def _event(self, event: AnyEvent) -> dict[str, Any]:
+        view: dict[str, Any] = {"kind": "event", "type": event.type, "seq": event.seq, "loggedAt": rfc3339(event.time)}
+        if isinstance(event.data, ToolCall):
+            view |= {"callId": event.data.call_id, "name": event.data.name}
+        if event.seq in self._found.orphans:
+            view["orphan"] = True
+        if self._found.is_synthetic(event):
+            view["synthetic"] = True
+        return view

@@ -7,10 +7,8 @@ from itertools import groupby
 
 from msgspec import UNSET
 
-from turnlog.log import Session
 from turnlog.views import queries
 from turnlog.views.provenance import Provenance
-from turnlog.views.streams import embedded_kinds
 
 from .. import describe
 from ..json_views import document, provenance_view
@@ -30,8 +28,13 @@ def sources(screen: Screen, which: Which, address: str, *, as_json: bool) -> Non
     if as_json:
         screen.json(document(**provenance_view(str(named), found)))
         return
-    screen.line(Styled(f"@{found.event.seq}", "cyan"), "  ", Styled(describe.anything(found.event), "bold"))
-    screen.line("  sources      ", _cited(session, found))
+    event = found.event
+    if found.chunk is not None:
+        screen.line(Styled(found.chunk.address, "cyan"), "  ", Styled(describe.chunk(found.chunk.chunk), "bold"))
+    if found.chunk is None or found.chunk.k is not None:
+        inside = "" if found.chunk is None else "  inside       "
+        screen.line(inside, Styled(f"@{event.seq}", "cyan"), "  ", Styled(describe.anything(event), "bold"))
+    screen.line("  sources      ", _cited(found))
     for one in found.back:
         seqs = f"@{one.first}" if one.first == one.last else f"@{one.first} to @{one.last} ({one.last - one.first + 1})"
         screen.line("  " + "  " * one.depth, Styled(seqs, "cyan"), f"  {one.type}")
@@ -42,15 +45,14 @@ def sources(screen: Screen, which: Which, address: str, *, as_json: bool) -> Non
         screen.line("  replaced by  ", ", then ".join(f"@{seq}" for seq in found.replaced_by))
 
 
-def _cited(session: Session, found: Provenance) -> str:
+def _cited(found: Provenance) -> str:
     event = found.event
     if found.sources:
         return _runs(found.sources)
     if found.sources is not None:
         return "none: its list of sources is empty"
-    inside = sum(number for _kind, number in embedded_kinds(event))
-    if inside:
-        return f"not listed: its stream is inside it, @{event.seq}/0 to @{event.seq}/{inside - 1}"
+    if found.stream:
+        return f"not listed: its stream is inside it, @{event.seq}/0 to @{event.seq}/{found.stream - 1}"
     return "a log-only event cites nothing" if event.surface_op is UNSET else "unknown: the log does not say"
 
 

@@ -7,26 +7,24 @@ from collections.abc import Iterator
 from turnlog.log import Session
 from turnlog.log.rows import PackedRun
 from turnlog.views import queries
-from turnlog.views.address import TurnAddress, parse_address
-from turnlog.views.outline import Chunks
+from turnlog.views.outline import Chunks, chunks_in
 from turnlog.views.queries import TurnEvents
-from turnlog.views.rows import Slot, slots
-from turnlog.views.streams import KINDS, chunk_kind, embedded_kinds
+from turnlog.views.rows import slots
 
 from .. import describe
 from ..json_views import document, turn_view
 from ..moments import Clock
 from ..opening import Which, open_session
-from ..problems import WrongUsage
+from ..places import turn_number
 from ..screen import Screen, Styled
 from ..text import duration
 
 
-def turn(screen: Screen, which: Which, number: str, *, as_json: bool) -> None:
+def turn(screen: Screen, which: Which, number: str, *, as_stored: bool, as_json: bool) -> None:
     """Print every event of a turn."""
-    wanted = _number(number)
+    wanted = turn_number(number)
     session = open_session(screen, which)
-    found = queries.turn(session, wanted)
+    found = queries.turn(session, wanted, as_stored=as_stored)
     if as_json:
         screen.json(document(**turn_view(found)))
         return
@@ -37,13 +35,6 @@ def turn(screen: Screen, which: Which, number: str, *, as_json: bool) -> None:
     if found.state != "ended":
         took = duration(max(found.ended - found.started, 0))
         screen.hint(f"{found.span.address} is {found.state} {took} after its start")
-
-
-def _number(text: str) -> int:
-    address = TurnAddress(int(text)) if text.isascii() and text.isdigit() else parse_address(text)
-    if not isinstance(address, TurnAddress):
-        raise WrongUsage(f"{text} is no turn; give a number, or t3")
-    return address.turn
 
 
 def _lines(clock: Clock, session: Session, found: TurnEvents) -> Iterator[tuple[str | Styled, ...]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from turnlog.events.lossless import plain
+from turnlog.store import StoredSession
 from turnlog.store.finding import Finding
 from turnlog.store.verify import Report
 from turnlog.store.verify import verify as verify_log
+from turnlog.views.rows import SeqRange, holes, ranges_of, seq_ranges
 
-from ..json_views import document
-from ..opening import Which
+from ..json_views import document, ranges_view
+from ..opening import STANDARD_INPUT, Which, lost_header
 from ..screen import NOTHING, PARTLY, UNREADABLE, Screen, Style, Styled
 
 _CODES = {"ok": 0, "faults": NOTHING, "torn": PARTLY, "refused": UNREADABLE}
@@ -22,6 +25,8 @@ def verify(screen: Screen, which: Which, *, forensic: bool, as_json: bool) -> No
     """Check a log and print what was found."""
     source, name = which.source()
     report = verify_log(source, name=name)
+    if name == STANDARD_INPUT and report.session is not None and (lost := lost_header(report.session)) is not None:
+        report = Report(None, (lost,), None)  # whatever else was found, was found in a log that it is not
     if as_json:
         screen.json(document(**_view(report, name, forensic)))
     else:
@@ -42,7 +47,7 @@ def _print(screen: Screen, report: Report, name: str, forensic: bool) -> None:
     for finding in report.findings:
         _finding(screen, finding)
     if forensic and report.session is not None:
-        _readable(screen, report)
+        _readable(screen, report.session)
 
 
 def _finding(screen: Screen, finding: Finding) -> None:
@@ -50,24 +55,27 @@ def _finding(screen: Screen, finding: Finding) -> None:
     screen.line("  ", Styled(f"{finding.severity:8}", _STYLES[finding.severity]), f"{finding.code}  {seq}{finding}")
 
 
-def _readable(screen: Screen, report: Report) -> None:
-    session = report.session
-    assert session is not None
-    events = session.events
-    screen.line(f"  readable: {report.events} events" + (f", @{len(session) - len(events)} to @{len(session) - 1}"
-                                                          if len(events) else ""))  # fmt: skip
-    for branch in session.branches:
-        seqs = f"@{branch.events[0].seq} to @{branch.events[-1].seq}" if branch.events else "none"
-        screen.line(f"  branch: {len(branch.events)} events that cannot follow the log, {seqs}, at {branch.place}")
+def _readable(screen: Screen, session: StoredSession) -> None:
+    there = seq_ranges(session)
+    missing = holes(there)
+    told = f"{sum(one.size for one in there)} events" + (f": {_listed(there)}" if there else "")
+    screen.line(f"  readable: {told}" + (f"; missing {_listed(missing)}" if missing else ""))
+    for number, branch in enumerate(session.branches, 1):
+        screen.line(f"  branch {number}: {len(branch.events)} events that cannot follow the log: "
+                    f"{_listed(ranges_of(branch.events))}, at {branch.place}")  # fmt: skip
     if session.torn is not None:
         torn = session.torn
         screen.line(f"  torn tail: {torn.size} bytes from byte {torn.offset} on; {torn.recovered} records recovered")
 
 
+def _listed(ranges: Sequence[SeqRange]) -> str:
+    return ", ".join(map(str, ranges))
+
+
 def _view(report: Report, name: str, forensic: bool) -> dict[str, Any]:
     session = report.session
     view: dict[str, Any] = {
-        "path": name if report.path is None else str(report.path),
+        "path": None if name == STANDARD_INPUT else name if report.path is None else str(report.path),
         "id": report.id,
         "format": report.format,
         "events": report.events,
@@ -79,9 +87,11 @@ def _view(report: Report, name: str, forensic: bool) -> dict[str, Any]:
         "torn": None if session is None or session.torn is None else session.torn._asdict(),
     }
     if forensic:
-        branches = () if session is None else session.branches
+        there = [] if session is None else seq_ranges(session)
+        view["readable"], view["missing"] = ranges_view(there), ranges_view(holes(there))
         view["branches"] = [
-            {"place": plain(branch.place), "events": len(branch.events), "seqs": [one.seq for one in branch.events]}
-            for branch in branches
-        ]
+            {"branch": number, "place": plain(branch.place), "events": len(branch.events),
+             "readable": ranges_view(ranges_of(branch.events))}
+            for number, branch in enumerate(() if session is None else session.branches, 1)
+        ]  # fmt: skip
     return view

@@ -31,9 +31,11 @@ class SampleCodec(Codec):
         """Take in the log's ``tool/call`` data by seq, and what its results cite."""
         known = {seq: call for seq, call in ((seq, _call(raw)) for seq, raw in calls) if call is not None}
         object.__setattr__(self, "_arguments", {call["callId"]: call["arguments"] for call in known.values()})
-        object.__setattr__(self, "_call_of", {
-            seq: known[source]["callId"] for seq, sources in cited for source in sources if source in known
-        })
+        object.__setattr__(
+            self,
+            "_call_of",
+            {seq: known[source]["callId"] for seq, sources in cited for source in sources if source in known},
+        )
 
     def payload(self, type: str, raw: Any, seq: int) -> Payload:
         """See :meth:`Codec.payload`."""

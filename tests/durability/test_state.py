@@ -1,0 +1,322 @@
+"""A store against the simplest model of one: any order of create, append, barrier, crash, resume, fork, reopen.
+
+The model knows of each session what was accepted and how much of it was durable. After a crash any length in between
+may be left, and never anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.conftest import FULL
+from tests.durability.load import Hand
+from tests.log.sessions import WITH_PLUGINS
+from turnlog.log import Session
+from turnlog.store import (
+    AppendConflict,
+    FileStore,
+    LiveStore,
+    MemoryStore,
+    SessionLocked,
+    SessionNotFound,
+    Store,
+    open_stored,
+    verify,
+)
+
+RUNS: Final = 350 if FULL else 25
+"""Of each store."""
+STEPS: Final = 50 if FULL else 25
+
+T = TypeVar("T")
+
+
+class Kept:
+    """What the model knows of a session."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self.lines = lines
+        """Every event that was accepted."""
+        self.durable = 0
+        self.hand: Hand | None = None
+        """What writes to it, while it is live."""
+
+    @property
+    def session(self) -> Session:
+        assert self.hand is not None
+        return self.hand.session
+
+    def accept(self) -> None:
+        self.lines = [event.line() for event in self.session.events]
+
+
+class Machine(RuleBasedStateMachine):
+    """The rules; what kind of store it is about comes later."""
+
+    runs: ClassVar[int] = 0
+    steps: ClassVar[int] = 0
+
+    ids = Bundle("ids")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.kept: dict[str, Kept] = {}
+        self.live: LiveStore
+        type(self).runs += 1
+
+    def make(self) -> Store:
+        """The store, anew on what is kept."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """What the system does for a process that dies: locks and handles go."""
+
+    def run(self, doing: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(doing)
+
+    @initialize()
+    def begin(self) -> None:
+        self.live = LiveStore(self.make())
+
+    # -- rules --------------------------------------------------------------------------------------------------
+
+    @rule(target=ids, number=st.integers(0, 5))
+    def create(self, number: int) -> str:
+        id = f"s{number}"
+        if id in self.kept:
+            with pytest.raises(AppendConflict):
+                self.run(self.live.create(id=id, cwd="/state", vocabulary=WITH_PLUGINS))
+            return id
+        session = self.run(self.live.create(id=id, cwd="/state", vocabulary=WITH_PLUGINS))
+        self._take_in(session, number)
+        return id
+
+    @rule(id=ids, seed=st.integers(0, 1 << 16), times=st.integers(1, 6))
+    def append(self, id: str, seed: int, times: int) -> None:
+        kept = self.kept.get(id)
+        if kept is None or kept.hand is None:
+            return
+        kept.hand._dice = random.Random(seed)
+        for _ in range(times):
+            kept.hand.act()
+        kept.accept()
+
+    @rule(id=ids)
+    def barrier(self, id: str) -> None:
+        kept = self.kept.get(id)
+        if kept is not None and kept.hand is not None:
+            kept.durable = self.run(kept.session.durable()).length
+            assert kept.durable == len(kept.lines)
+            assert self._stored(id) == kept.lines
+
+    @rule(id=ids)
+    def release(self, id: str) -> None:
+        kept = self.kept.get(id)
+        if kept is not None and kept.hand is not None:
+            self.run(self.live.release(kept.session))
+            self._let_go(id)
+
+    @rule(id=ids)
+    def resume(self, id: str) -> None:
+        kept = self.kept.get(id)
+        if kept is None or (kept.hand is None and not kept.lines):
+            with pytest.raises(SessionNotFound):
+                self.run(self.live.resume(id, vocabulary=WITH_PLUGINS))
+            return
+        if kept.hand is not None:
+            with pytest.raises(SessionLocked):
+                self.run(self.live.resume(id, vocabulary=WITH_PLUGINS))
+            return
+        session = self.run(self.live.resume(id, vocabulary=WITH_PLUGINS))
+        lines = [event.line() for event in session.events]
+        assert lines[: len(kept.lines)] == kept.lines
+        added = [event.type for event in session.events[len(kept.lines) :]]
+        last = session.event(len(kept.lines) - 1).type
+        assert (added == []) == (last == "session/end-seed"), (last, added)
+        assert not session.owed()
+        self._take_in(session, len(lines))
+        assert self.kept[id].lines == self._stored(id)
+        self.kept[id].durable = len(lines)
+
+    @rule(target=ids, id=ids, number=st.integers(0, 3), part=st.floats(0, 1))
+    def fork(self, id: str, number: int, part: float) -> str:
+        kept, child_id = self.kept.get(id), f"f{number}"
+        if kept is None or kept.hand is None or child_id in self.kept:
+            return id
+        length = int(part * len(kept.lines))
+        child = kept.session.fork(length, id=child_id)
+        assert [event.line() for event in child.events][:length] == kept.lines[:length]
+        self.live.keep(child)
+        self._take_in(child, number)
+        return child_id
+
+    @rule()
+    def reopen(self) -> None:
+        """An orderly end, and another process."""
+        self.run(self.live.close())
+        for id in list(self.kept):
+            if self.kept[id].hand is not None:
+                self._let_go(id)
+        self.forget()
+        self.live = LiveStore(self.make())
+
+    @rule(wait=st.sampled_from((0.0, 0.0, 0.0, 0.03)))
+    def crash(self, wait: float) -> None:
+        """The process is gone at some moment between two writes; another one looks at what is left."""
+        if wait:
+            self.run(asyncio.sleep(wait))
+        for keeper in self.live._keeping.values():
+            with keeper._working:
+                keeper._closed = True
+        self.live._thread.close()
+        self.forget()
+        self.live = LiveStore(self.make())
+        for id, kept in list(self.kept.items()):
+            stored = self._stored(id)
+            assert kept.durable <= len(stored) <= len(kept.lines), id
+            assert stored == kept.lines[: len(stored)]
+            kept.lines, kept.hand, kept.durable = stored, None, len(stored)
+            if not stored:
+                self._begin_anew(id)
+
+    @rule(id=consumes(ids))
+    def drop_id(self, id: str) -> None:
+        """Fewer ids to choose from later."""
+
+    @invariant()
+    def readable(self) -> None:
+        type(self).steps += 1
+        for id, kept in self.kept.items():
+            stored = self._stored(id)
+            assert kept.durable <= len(stored)
+            assert stored == kept.lines[: len(stored)]
+
+    @precondition(lambda self: self.kept)
+    @rule()
+    def verify(self) -> None:
+        """Nothing of how a log was kept is wrong, and every seal holds."""
+        self.check_files()
+
+    def check_files(self) -> None: ...
+
+    def teardown(self) -> None:
+        self.run(self.live.close())
+        for id in list(self.kept):
+            assert self._stored(id) == self.kept[id].lines
+        self.check_files()
+        self.forget()
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+
+    # -- the model ----------------------------------------------------------------------------------------------
+
+    def _take_in(self, session: Session, seed: int) -> None:
+        kept = self.kept[session.id] = Kept([])
+        kept.hand = Hand(session, random.Random(seed))
+        kept.accept()
+
+    def _let_go(self, id: str) -> None:
+        kept = self.kept[id]
+        kept.hand, kept.durable = None, len(kept.lines)
+        assert self._stored(id) == kept.lines
+        if not kept.lines:
+            self._begin_anew(id)
+
+    def _begin_anew(self, id: str) -> None:
+        """A session that never had an event was never there."""
+        del self.kept[id]
+
+    def _stored(self, id: str) -> list[bytes]:
+        try:
+            session = open_stored(self.live.store, id, vocabulary=WITH_PLUGINS)
+        except SessionNotFound:
+            return []
+        return [event.line() for event in session.events]
+
+
+class MemoryMachine(Machine):
+    """In memory: the store outlives the sessions, as a test double does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = MemoryStore()
+
+    def make(self) -> Store:
+        return self.memory
+
+    def _begin_anew(self, id: str) -> None:
+        """Memory keeps a session from its creation on."""
+
+    def resume(self, id: str) -> None:
+        kept = self.kept.get(id)
+        if kept is not None and not kept.lines:
+            return
+        super().resume(id)
+
+
+class FileMachine(Machine):
+    """On files; a store anew is another process."""
+
+    compressed: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Path(tempfile.mkdtemp(prefix="turnlog-state-"))
+        self.files: FileStore | None = None
+
+    def make(self) -> Store:
+        self.files = FileStore(self.root, compressed=self.compressed)
+        return self.files
+
+    def forget(self) -> None:
+        if self.files is not None:
+            self.files.close()
+
+    def check_files(self) -> None:
+        for log in self.root.glob("*/*/session.jsonl*"):
+            report = verify(log, vocabulary=WITH_PLUGINS)
+            faults = [one for one in report.findings if one.severity != "note" and one.code != "history"]
+            assert not faults, faults
+            assert report.proof.state in ("none", "proven", "unsealed"), report.proof
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            shutil.rmtree(self.root)
+
+
+class ZstdMachine(FileMachine):
+    """On compressed files."""
+
+    compressed = True
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("machine", [MemoryMachine, FileMachine, ZstdMachine])
+def test_a_store_behaves_like_its_model(machine: type[Machine], record_property: Callable[[str, object], None]) -> None:
+    machine.runs = machine.steps = 0
+    run_state_machine_as_test(machine, settings=settings(max_examples=RUNS, stateful_step_count=STEPS))
+    name = machine.__name__.removesuffix("Machine").lower()
+    record_property("proof", f"state machine, {name} store: {machine.runs:,} runs, {machine.steps:,} steps")
