@@ -77,7 +77,16 @@ def test_nul_and_other_control_characters_survive_json_and_never_reach_the_termi
         (["sources", SAMPLE, "one"], 2),
         (["sources", CASES / "BC-041" / "session.jsonl", "call:call_0"], 2),
         (["events", SAMPLE, "--limit", "x"], 2),
-        (["show", "nosuch"], 3),
+        (["show", "nosuch"], 1),
+        (["verify", "no/such.jsonl"], 1),
+        (["show", "--latest", "--root", CASES / "BC-055"], 1),
+        (["messages", SAMPLE, "--before", "0"], 1),
+        (["events", SAMPLE, "--type", "approval/asked"], 1),
+        (["events", SAMPLE, "--type", "tool/cal"], 2),
+        (["events", SAMPLE, "--turn", "one"], 2),
+        (["events", SAMPLE, "--header"], 2),
+        (["ls", "--root", "/nosuch"], 2),
+        (["show", "session-9", "--root", SAMPLE], 2),
         (["show", CASES / "BC-050" / "utf16.jsonl"], 3),
         (["messages", CASES / "BC-032" / "root" / "--home-dev-demo--" / "sess-bad-version"], 3),
         (["show", CASES / "BC-049" / "torn-last-frame.jsonl.zstd"], 4),
@@ -112,6 +121,15 @@ def test_version_is_printed_without_loading_the_commands() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"turnlog \d+\.\d+\.\d+\n\[\]\n", done.stdout)
+
+
+def test_the_package_is_a_program() -> None:
+    for words in (["--version"], ["verify", str(SAMPLE)], ["show", "nosuch"]):
+        as_module = subprocess.run([sys.executable, "-m", "turnlog", *words], capture_output=True, check=False)
+        as_script = spawn(*words)
+        assert (as_module.returncode, as_module.stdout) == (as_script.returncode, as_script.stdout)
+    shown = subprocess.run([sys.executable, "-m", "turnlog", "show", "-h"], capture_output=True, check=True)
+    assert shown.stdout.startswith(b"Usage: turnlog show")
 
 
 def test_importing_the_command_line_loads_nothing_heavy() -> None:
@@ -173,16 +191,19 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     read, write = os.pipe()
     os.close(read)
     with open(write, "wb") as gone:
-        done = spawn("events", LONG[0], "--root", root(0), stdout=gone, stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (141, b"")
+        for words in (["events", LONG[0], "--root", root(0)], ["--help"], ["--version"]):
+            done = spawn(*words, stdout=gone, stderr=subprocess.PIPE)
+            assert (done.returncode, done.stderr) == (141, b""), words
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
 def test_output_that_cannot_be_written_is_said() -> None:
     with open("/dev/full", "wb") as full:
-        done = spawn("show", SAMPLE, stdout=full, stderr=subprocess.PIPE)
-    assert done.returncode == 74
-    assert b"cannot be written" in done.stderr
+        for words in (["show", SAMPLE], ["--help"], ["show", "--help"], ["--version"], ["--show-completion", "bash"]):
+            done = spawn(*words, stdout=full, stderr=subprocess.PIPE)
+            assert done.returncode == 74, words
+            assert done.stderr.count(b"\n") == 1, words
+            assert b"cannot be written" in done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

@@ -13,7 +13,10 @@ import pytest
 from tests.cli.running import Ran
 from tests.views.logs import SAMPLE, root
 
-COMMANDS = ("ls", "show", "events", "messages", "turn", "call", "sources", "replay", "verify")
+COMMANDS = (
+    *("ls", "show", "events", "messages", "turn", "call", "sources", "replay", "verify"),
+    *("repair", "convert", "compress", "decompress", "rm"),
+)
 
 
 def examples(text: str) -> list[str]:
@@ -53,7 +56,9 @@ def test_every_example_works(
     found = examples(run(*filter(None, [command]), "--help").out)
     assert found
     for example in found:
-        shown = run(*shlex.split(example.replace("/backup/sessions", str(root(0))))[1:])
+        example = example.replace("/backup/sessions", str(root(0)))
+        example = example.replace("~/.dsh/sessions", str(tmp_path / "dsh" / "sessions"))
+        shown = run(*shlex.split(example)[1:])
         nothing_that_recent = 1 if "--since" in example else 0
         assert shown.code in (0, nothing_that_recent), (example, shown.err)
 

@@ -31,7 +31,7 @@ def test_damaged_sessions_are_rows_with_their_reason_and_the_exit_code_says_so(r
     shown = run("ls", "--root", BAD)
     assert shown.code == 4
     assert "Traceback" not in shown.err
-    assert "4 of 6 sessions are damaged" in shown.err
+    assert "4 of 6 sessions have problems" in shown.err
     rows = {line.split()[0]: line for line in shown.out.splitlines()}
     assert "damaged" not in rows["sess-ok-1"] + rows["sess-ok-2"]
     for name, reason in {"empty": "the file is empty", "garbage": "not JSON", "truncated": "never finished",
@@ -39,6 +39,22 @@ def test_damaged_sessions_are_rows_with_their_reason_and_the_exit_code_says_so(r
         row = rows[f"sess-bad-{name}"]
         assert reason in row
         assert f"sess-bad-{name}/session.jsonl" in row
+        assert row.split()[1:3] == ["-", "-"]
+
+
+def test_only_what_is_damaged_is_called_so(run: Callable[..., Ran]) -> None:
+    rows = {line.split()[0]: line for line in run("ls", "--root", BAD).out.splitlines()}
+    assert "unsupported: format 7 was written by a newer dsh" in rows["sess-bad-version"]
+    assert "damaged: " in rows["sess-bad-garbage"]
+    sessions = {one["id"]: one for one in run("ls", "--root", BAD, "--json").json["sessions"]}
+    assert {id: one["trouble"] for id, one in sessions.items()} == {
+        "sess-ok-1": None, "sess-ok-2": None, "sess-bad-empty": "damaged", "sess-bad-garbage": "damaged",
+        "sess-bad-truncated": "damaged", "sess-bad-version": "unsupported",
+    }  # fmt: skip
+    assert {id: one["version"] for id, one in sessions.items() if one["trouble"]} == dict.fromkeys(
+        ("sess-bad-empty", "sess-bad-garbage", "sess-bad-truncated", "sess-bad-version")
+    )
+    assert sessions["sess-ok-1"]["version"] == 0
 
 
 def test_good_sessions_open_beside_bad_ones(run: Callable[..., Ran]) -> None:
@@ -63,14 +79,57 @@ def test_an_empty_root_is_nothing_found(run: Callable[..., Ran], tmp_path: Path)
     shown = run("ls", "--root", tmp_path)
     assert (shown.code, shown.out) == (1, "")
     assert str(tmp_path) in shown.err
-    assert run("ls", "--root", tmp_path, "--json").json == {"schemaVersion": 1, "sessions": []}
+    assert run("ls", "--root", tmp_path, "--json").json == {"schemaVersion": 1, "sessions": [], "skipped": []}
+
+
+@pytest.mark.parametrize("name", ["nosuch", "file"])
+def test_a_root_that_is_no_directory_is_wrong_usage(run: Callable[..., Ran], tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / name
+    said = "no such directory" if name == "nosuch" else "not a directory"
+    for command in (["ls"], ["show", "session-9"], ["show", "--latest"]):
+        assert run(*command, "--root", place) == Ran(2, "", f"turnlog: --root {place}: {said}\n")
 
 
 def test_sessions_whose_name_and_header_disagree_are_flagged(run: Callable[..., Ran]) -> None:
     """BC-061"""
     shown = run("ls", "--root", CASES / "BC-061" / "root")
     assert shown.code == 4
-    assert shown.out.count("damaged:") >= 4
+    assert "damaged" not in shown.out + shown.err
+    assert [line.partition(": ")[0].split()[-1] for line in shown.out.splitlines()[2:]] == [
+        "misplaced", "duplicate", "misplaced", "misplaced",
+    ]  # fmt: skip
+
+
+def test_logs_in_places_where_no_session_lies_are_skipped_with_the_reason(run: Callable[..., Ran], days: Path) -> None:
+    project = days / "_no-cwd"
+    flat = project / "old.jsonl"
+    flat.write_bytes((project / "a" / "session.jsonl").read_bytes())
+    (project / "strange").mkdir()
+    (project / "strange" / "session.v04.jsonl").touch()
+    (project / "a" / "attest.jsonl").touch()
+    (project / "b" / "notes.jsonl").touch()
+    (project / "empty").mkdir()
+    shown = run("ls", "--root", days)
+    assert shown.code == 4
+    assert [line.split()[0] for line in shown.out.splitlines()[1:5]] == list("dcba")
+    assert shown.out.splitlines()[5:] == [
+        f"skipped: {flat}: a log in no directory of its own; sessions are in <project>/<session>/session.jsonl",
+        f"skipped: {project / 'strange'}: no file in it has a name that session files have (there is "
+        "session.v04.jsonl)",
+    ]
+    assert "2 logs are skipped" in shown.err
+    document = run("ls", "--root", days, "--json").json
+    assert [one["path"] for one in document["skipped"]] == [str(flat), str(project / "strange")]
+    assert all(one["reason"] for one in document["skipped"])
+
+
+def test_a_root_that_only_holds_what_is_skipped_is_not_empty(run: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "--p--").mkdir()
+    (tmp_path / "--p--" / "x.jsonl.zstd").touch()
+    shown = run("ls", "--root", tmp_path)
+    assert (shown.code, shown.out.startswith("skipped: ")) == (4, True)
+    assert "1 log is skipped" in shown.err
 
 
 # -- filters --------------------------------------------------------------------------------------------------------
@@ -152,7 +211,7 @@ def test_damaged_sessions_that_are_left_out_do_not_count(run: Callable[..., Ran]
     (days / "_no-cwd" / "broken").mkdir()
     (days / "_no-cwd" / "broken" / "session.jsonl").touch()  # its time is that of the file: the newest
     shown = run("ls", "--root", days, "--limit", "1")
-    assert (shown.code, "1 of 1 sessions" in shown.err, "1 of 5 sessions" in shown.err) == (4, True, True)
+    assert (shown.code, "1 of 1 sessions has a problem" in shown.err, "1 of 5 sessions" in shown.err) == (4, True, True)
     shown = run("ls", "--root", days, "--until", "2026-01-03")
     assert (shown.code, shown.err) == (0, "")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -75,9 +75,51 @@ def test_the_json_outline_has_states_times_and_attempts(run: Callable[..., Ran])
     turns = [item for item in document["outline"] if item["kind"] == "turn"]
     assert [one["state"] for one in turns] == ["ended", "interrupted"]
     (open_step,) = [item for item in turns[1]["items"] if item["kind"] == "step"]
-    assert (open_step["endSeq"], open_step["endedAt"]) == (None, "2026-11-30T18:55:25.946Z")
+    assert (open_step["lastSeq"], open_step["endedAt"]) == (88, "2026-11-30T18:55:25.946Z")
     assert open_step["attempts"][0]["outcome"] == "interrupted"
     assert turns[0]["startedAt"].endswith("Z")
+
+
+@pytest.mark.parametrize("version", [0, 3, 4])
+def test_the_outline_and_the_turn_say_the_same_seqs_and_times(run: Callable[..., Ran], version: int) -> None:
+    outline = run("show", TOOLS[version], "--root", root(version), "--json").json["outline"]
+    (shown,) = [item for item in outline if item["kind"] == "turn"]
+    asked = run("turn", TOOLS[version], "1", "--root", root(version), "--json").json
+    for name in ("address", "state", "firstSeq", "lastSeq", "startedAt", "endedAt", "durationMs", "reason"):
+        assert shown[name] == asked[name], name
+    steps = [item for item in shown["items"] if item["kind"] == "step"]
+    assert [(one["address"], one["firstSeq"], one["lastSeq"]) for one in steps] == [
+        (one["address"], one["firstSeq"], one["lastSeq"]) for one in asked["steps"]
+    ]
+
+
+def test_an_outline_of_a_log_with_a_hole_counts_and_ends_at_what_is_there(run: Callable[..., Ran]) -> None:
+    document = run("show", CASES / "BC-049" / "frame-missing-middle.jsonl.zstd", "--json").json
+    assert document["session"]["events"] == 22
+    turns = [(one["firstSeq"], one["lastSeq"]) for one in document["outline"] if one["kind"] == "turn"]
+    assert turns == [(0, 10), (22, 32)]
+
+
+@pytest.mark.parametrize("command", ["show", "turn", "call", "sources", "replay"])
+def test_views_name_moments_and_spans_alike(run: Callable[..., Ran], command: str) -> None:
+    words = {"turn": ["1"], "call": ["call_1"], "sources": ["@4"]}.get(command, [])
+    wire = {"call", "result", "events", "event", "closers", "approvals", "others", "chunk", "header"}
+
+    def names(value: object) -> Iterator[str]:
+        if isinstance(value, list):
+            for one in value:
+                yield from names(one)
+        elif isinstance(value, dict):
+            for name, member in value.items():
+                yield name
+                if name not in wire or (isinstance(member, dict) and "loggedAt" in member):
+                    yield from names(member)
+
+    shown = run(command, SAMPLE, *words, "--json").json_lines
+    assert all(one["schemaVersion"] == 1 for one in shown)
+    found = set(names(shown))
+    assert not found & {"at", "time", "time0", "startSeq", "endSeq"}
+    assert found & {"loggedAt", "startedAt"}
 
 
 def test_replay_streams_words_and_marks_what_nobody_saw(run: Callable[..., Ran]) -> None:
@@ -90,6 +132,7 @@ def test_replay_streams_words_and_marks_what_nobody_saw(run: Callable[..., Ran])
 def test_replay_json_gives_each_frame_with_its_wait_and_does_not_wait(run: Callable[..., Ran]) -> None:
     frames = run("replay", LONG[4], "--root", root(4), "--json", "--speed", "0.001", "--idle-limit", "inf").json_lines
     assert len(frames) == 17 + 604
+    assert all(list(frame)[:3] == ["schemaVersion", "waitMs", "address"] for frame in frames)
     assert frames[0]["waitMs"] == 0
     assert sum(frame["waitMs"] for frame in frames) > 10_000
     assert frames[20]["address"] == "@14/6"
@@ -119,9 +162,12 @@ def test_replay_at_the_recorded_pace_takes_the_recorded_time() -> None:
 def test_a_log_without_events_is_shown_as_such(run: Callable[..., Ran], tmp_path: Path) -> None:
     empty = tmp_path / "log.jsonl"
     empty.write_bytes(log())
-    shown = run("show", empty)
-    assert (shown.code, shown.out) == (0, "")
-    assert "no events" in shown.err
+    for command in ("show", "replay", "events"):
+        shown = run(command, empty)
+        assert (shown.code, shown.out) == (1, "")
+        assert "no events" in shown.err
+    shown = run("show", empty, "--json")
+    assert (shown.code, shown.json["outline"], shown.json["session"]["events"]) == (1, [], 0)
 
 
 def test_an_unknown_event_is_shown_by_its_type(run: Callable[..., Ran], tmp_path: Path) -> None:

@@ -46,8 +46,23 @@ def test_forensic_says_what_is_readable_of_a_refused_log(run: Callable[..., Ran]
 def test_forensic_shows_the_branch_of_a_second_writer(run: Callable[..., Ran]) -> None:
     path = CASES / "BC-004" / "end-seed-collision.jsonl"
     shown = run("verify", path, "--forensic")
-    assert "branch: " in shown.out
-    assert run("verify", path, "--forensic", "--json").json["branches"]
+    assert shown.out.splitlines()[-2] == "  readable: 21 events: @0-@20"
+    assert shown.out.splitlines()[-1].startswith("  branch 1: 12 events that cannot follow the log: @20-@31, at ")
+    document = run("verify", path, "--forensic", "--json").json
+    assert (document["readable"], document["missing"]) == ([{"firstSeq": 0, "lastSeq": 20}], [])
+    (branch,) = document["branches"]
+    assert (branch["branch"], branch["events"]) == (1, 12)
+    assert branch["readable"] == [{"firstSeq": 20, "lastSeq": 31}]
+
+
+def test_forensic_says_which_events_are_missing(run: Callable[..., Ran]) -> None:
+    path = CASES / "BC-049" / "frame-missing-middle.jsonl.zstd"
+    shown = run("verify", path, "--forensic")
+    assert "  readable: 22 events: @0-@10, @22-@32; missing @11-@21\n" in shown.out
+    document = run("verify", path, "--forensic", "--json").json
+    assert document["readable"] == [{"firstSeq": 0, "lastSeq": 10}, {"firstSeq": 22, "lastSeq": 32}]
+    assert document["missing"] == [{"firstSeq": 11, "lastSeq": 21}]
+    assert "there are @0 to @10, @22 to @32" in run("sources", path, "@15").err
 
 
 def test_an_unreadable_log_has_no_forensic_view(run: Callable[..., Ran], tmp_path: Path) -> None:

@@ -145,14 +145,23 @@ class Checker:
 class Run:
     """One workload with one set of faults."""
 
-    def __init__(self, state: State, faults: tuple[Fault, ...], check: Checker, *, replay: bool = False) -> None:
+    def __init__(
+        self,
+        state: State,
+        faults: tuple[Fault, ...],
+        check: Checker,
+        *,
+        replay: bool = False,
+        unwatched: bool = False,
+    ) -> None:
+        """*replay* stops at *state*; *unwatched* only runs the workload, without crashes."""
         self.state = state
         self.compressed = state.workload % 2 == 1
         self._check = check
         self._replay = replay
         self._random = Random(state.workload)
         self._losses = Random(state.number)
-        self._first_call = min((fault.at for fault in faults), default=0)
+        self._first_call = 1 << 30 if unwatched else min((fault.at for fault in faults), default=0)
         self._point = 0
         self.fs = SimFs(faults, state.workload)
         self.fs.before = self.crash
@@ -438,13 +447,15 @@ def faults_of(calls: list[str], workload: int) -> list[tuple[Fault, ...]]:
     return found
 
 
-def explore(workload: int, check: Checker, *, only: Container[str] = KINDS, share: float = 1.0) -> None:
-    """One workload without faults, then with each (or a *share*) of its faults in *only* some calls.
+def explore(
+    workload: int, check: Checker, *, only: Container[str] = KINDS, share: float = 1.0, faultless: bool = True
+) -> None:
+    """One workload without faults (if *faultless*), then with each, or a *share*, of its faults in *only* some calls.
 
     Raises :class:`Violation`.
     """
     check.forget()
-    run = Run(State(workload, 0, 0, 0), (), check)
+    run = Run(State(workload, 0, 0, 0), (), check, unwatched=not faultless)
     run.go()
     random = Random(workload)
     for number, faults in enumerate(faults_of(run.fs.calls, workload), 1):
@@ -458,7 +469,7 @@ def replay(number: int, storage: Storage | None = None) -> Loss:
     check = Checker(storage or Storage())
     faults: tuple[Fault, ...] = ()
     if state.fault:
-        run = Run(State(state.workload, 0, 0, 0), (), check)
+        run = Run(State(state.workload, 0, 0, 0), (), check, unwatched=True)
         run.go()
         faults = faults_of(run.fs.calls, state.workload)[state.fault - 1]
     try:

@@ -65,7 +65,7 @@ def _hunt(mutant: Mutant) -> str | None:
             for seed in range(BUDGET):
                 contend(seed, storage)
             for workload in range(BUDGET):
-                explore(workload, Checker(storage), only=mutant.only, share=0.2)
+                explore(workload, Checker(storage), only=mutant.only, faultless=not mutant.only)
         except Violation as error:
             return str(error)
     return None

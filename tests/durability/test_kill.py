@@ -32,7 +32,7 @@ def _kill(root: Path, seed: int, encoding: str) -> int:
     promises = Promises()
     with processes.started(processes.command("load", root, seed, encoding)) as process:
         processes.hear_first(process, promises)
-        processes.hear(process, promises, random.Random(seed).random() * 0.4)
+        processes.hear(process, promises, random.Random(seed).random() * 0.25)
         assert process.poll() is None, f"the writer of seed {seed} ended by itself"
         process.kill()
         processes.hear_rest(process, promises)

@@ -81,7 +81,7 @@ def test_packing_again_changes_nothing(tmp_path: Path) -> None:
 
 def test_one_session_is_refused_where_its_root_would_mix_encodings(tmp_path: Path) -> None:
     paths = write(tmp_path, "one", "two")
-    with pytest.raises(RewriteRefused, match=r"1 other sessions that are plain.*--root"):
+    with pytest.raises(RewriteRefused, match=r"1 more that are plain.*--root"):
         repack(paths[0], compressed=True)
     assert all(path.exists() for path in paths)
     shutil.rmtree(paths[1].parent)

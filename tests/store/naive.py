@@ -171,8 +171,17 @@ def _envelope(event: Event) -> None:
         _no("seq or time")
     if event["type"] in KNOWN and event.get("ignorable", True) is not True:
         _no("ignorable")
+    if "surfaceOp" in event and not _is_op(event["surfaceOp"]):
+        _no("surfaceOp")
     if "sourceEventSeqs" in event and any(one >= event["seq"] for one in _ranges(event["sourceEventSeqs"])):
         _no("ranges end before their event")
+
+
+def _is_op(op: Any) -> bool:
+    if not isinstance(op, dict):
+        return bool(op == "append")
+    exact = op.keys() == {"op", "start", "end"} and op["op"] == "replace"
+    return exact and _whole(op["start"], 0) and _whole(op["end"], 0)
 
 
 def _flat(stored: Any) -> list[int]:
@@ -215,8 +224,8 @@ def _place(event: Event, nodes: list[int], events: list[Event]) -> None:
     if op == "append":
         nodes.append(int(seq))
         return
-    if not isinstance(op, dict) or op.keys() != {"op", "start", "end"} or op["op"] != "replace":
-        _no("surfaceOp")
+    if not isinstance(op, dict):
+        _no("no surfaceOp")
     if op["start"] not in nodes or op["end"] not in nodes:
         _no("replace range")
     first, last = nodes.index(op["start"]), nodes.index(op["end"])

@@ -41,11 +41,11 @@ def _repair(
     force: _Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a whole log of a damaged one, in a new file beside it.
+    """Make a whole log of a damaged one.
 
     \b
-      turnlog repair session.jsonl            writes session.jsonl.repaired-…, changes nothing
-      turnlog repair session.jsonl --apply    swaps the names; the damaged log is kept
+      turnlog repair session.jsonl            into a new file beside it: session.jsonl.repaired-…
+      turnlog repair session.jsonl --apply    also swap the names; the damaged log is kept
 
     Says what it did, which events have other seqs now, and what is lost. Exit code: 0 whole, 4 something is lost.
     """
@@ -74,13 +74,14 @@ def _convert(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a format-0 session of one in any format, to resume or fork it.
+    """Make a format-0 session of one in any format.
 
     \b
-      turnlog convert old-session --in-place-root
-      turnlog convert session.v4.jsonl.zstd --out ~/.turnlog/sessions --for-dsh
+      turnlog convert session.jsonl --out converted
+      turnlog convert --latest --in-place-root --for-dsh
 
-    The old session stays. convert-map.json beside the new log tells which event became which.
+    Only format 0 is resumed and forked. The old session stays; convert-map.json beside the new log tells which event
+    became which.
     """
     from .commands.convert import convert
 
@@ -97,11 +98,11 @@ def _compress(
     cut_torn: _CutTorn = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repack a session, or all of a root, into zstd frames.
+    """Pack a session, or a whole root, into zstd frames.
 
     \b
-      turnlog compress --root ~/.turnlog/sessions     every session there
-      turnlog compress session.jsonl
+      turnlog compress --root ~/.dsh/sessions --force
+      turnlog compress --latest --force
 
     The log says the same afterwards, and its seals stay valid. One session is refused where its root would then hold
     plain and compressed logs, which dsh does not open.
@@ -121,10 +122,13 @@ def _decompress(
     cut_torn: _CutTorn = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repack a session, or all of a root, into plain lines that people can grep.
+    """Unpack a session, or a whole root, into plain lines.
 
     \b
       turnlog decompress --root ~/.dsh/sessions --force
+      turnlog decompress --root ~/.dsh/sessions --force --json
+
+    Plain lines are for grep and tail -f. The same rules hold as for compress.
     """
     from .commands.repack import repack
 
@@ -142,6 +146,10 @@ def _rm(
     as_json: AsJson = False,
 ) -> None:
     """Remove a session for ever; asks first.
+
+    \b
+      turnlog rm session-9b26 --yes --force
+      turnlog rm session-0466 --yes --force --json
 
     Only what turnlog and dsh keep in its directory is removed. Forks hold their own copy of what they inherited.
     """

@@ -44,7 +44,7 @@ class Which:
 
     def file(self) -> Path:
         """The log file of a session that is to be rewritten."""
-        source, name = self.source()
+        source, name = (b"", STANDARD_INPUT) if self.text == "-" else self.source()
         if isinstance(source, bytes):
             raise WrongUsage(f"{name} is no file; only stored sessions can be rewritten")
         return source
@@ -72,8 +72,11 @@ def split_words(words: Sequence[str], latest: bool, what: str) -> tuple[str | No
     return (None, words[0]) if latest else (words[0], words[1])
 
 
-def open_session(screen: Screen, which: Which) -> StoredSession:
-    """The session, with a warning and exit code 4 for whatever of it is not shown or not sound."""
+def open_session(screen: Screen, which: Which, *, with_branches: bool = False) -> StoredSession:
+    """The session, with a warning and exit code 4 for whatever of it is not shown or not sound.
+
+    *with_branches* says that the command also shows what cannot follow the log.
+    """
     from turnlog.store import LogCorrupt, LogRefused, load
 
     source, name = which.source()
@@ -90,7 +93,7 @@ def open_session(screen: Screen, which: Which) -> StoredSession:
     if lost is not None and name == STANDARD_INPUT:
         raise LogCorrupt(lost)
     if refusal is not None:
-        beside = sum(len(branch.events) for branch in session.branches)
+        beside = 0 if with_branches else sum(len(branch.events) for branch in session.branches)
         others = f"; turnlog events lists {beside} more that cannot follow the log" if beside else ""
         screen.partly(f"{refusal} What is readable is shown{others}; turnlog verify says more")
     elif lost is not None:

@@ -30,10 +30,12 @@ _LISTED: Final = 10
 """How many matches an error lists."""
 
 Trouble: TypeAlias = Literal["damaged", "unsupported", "unreadable", "misnamed", "misplaced", "duplicate"]
-"""What kind of problem a session has. ``damaged``: its header is not what a writer wrote. ``unsupported``: intact, and
-of a newer format. ``unreadable``: the file cannot be opened. ``misnamed``: its file's name does not say which generation
-it is. ``misplaced``: its directories are not those of its id and working directory. ``duplicate``: another session has
-the same id."""
+"""What kind of problem a session has.
+
+``damaged``: its header is not what a writer wrote. ``unsupported``: intact, and of a newer format. ``unreadable``: the
+file cannot be opened. ``misnamed``: its file's name does not say which generation it is. ``misplaced``: its directories
+are not those of its id and working directory. ``duplicate``: another session has the same id.
+"""
 
 
 @dataclass(frozen=True)

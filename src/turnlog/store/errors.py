@@ -21,12 +21,15 @@ Every message states the fact, the place (file, line or frame, byte, seq) and th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from turnlog.log import TurnlogError
 
 if TYPE_CHECKING:
     from .finding import Finding, Place
+
+_BEYOND_REPAIR: Final = frozenset({"no-header", "header", "file-version"})
+"""What leaves no log to repair, or is mended by hand: their own texts say how."""
 
 
 class StoreError(TurnlogError):
@@ -49,6 +52,12 @@ class LogRefused(StoreError):
 
 class LogCorrupt(LogRefused):
     """The log is damaged. ``turnlog verify --forensic`` shows all that is readable."""
+
+    def __str__(self) -> str:
+        text = str(self.finding)
+        if self.finding.code in _BEYOND_REPAIR or "turnlog " in text:
+            return text
+        return f"{text} turnlog repair makes a whole log of what is readable."
 
 
 class LogUnsupported(LogRefused):

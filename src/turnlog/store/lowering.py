@@ -234,10 +234,12 @@ class Lowering:
     def _wrapped(self, event: AnyEvent) -> bytes:
         """The data of a message event, its message in format 0's shape."""
         message = event.message_json
+        if self._format is SAMPLE:
+            self._change("old-shape", event)
         if event.type in ("user/message", "steering/message"):
             if "envelope" in (members(event.raw) if b'"envelope"' in event.raw else ()):
                 self._change("envelope", event)
-            elif message != event.raw:
+            elif message != event.raw and self._format is not SAMPLE:
                 self._change("old-shape", event)
             return self._sourced(message, event)
         data: dict[str, Any] = dict(members(event.raw))

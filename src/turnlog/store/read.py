@@ -26,16 +26,14 @@ from turnlog.log.surface import Surface, check_rewrite, check_shadowed, check_so
 
 from .bulk import Bulk, PlainSources
 from .collecting import no_collection
-from .errors import LogCorrupt, LogUnsupported
+from .errors import LogCorrupt
 from .finding import Finding, Place, Severity
-from .formats import FORMATS, SAMPLE, Format
+from .formats import SAMPLE, Format
 from .formats.sample import SampleCodec
-from .header import HeaderRefused, read_header
 from .lines import Fault, LineReader, Unknown
-from .names import decode_session, encode_project, parse_file
+from .opening import open_log
 from .source import Block, Source, Torn
 
-_BOM: Final = b"\xef\xbb\xbf"
 _TORN_FAULTS: Final = frozenset({"not-json", "not-utf8", "nul-bytes"})
 """What an unfinished last line can look like. A complete record that breaks a rule is never one of them."""
 
@@ -90,8 +88,6 @@ class _Reader:
         self._vocabulary = vocabulary
         self._forensic = forensic
         self._noted: set[str] = set()
-        self._pending_notes: dict[str, str] = {}
-        """What was noticed before the format was known."""
         self._branch: Branch | None = None
         self._seen_findings = 0
         self._plain_sources = PlainSources()
@@ -112,136 +108,23 @@ class _Reader:
         self._container_findings(True)
         return self._finish()
 
-    # -- header -------------------------------------------------------------------------------------------------
-
     def _begin(self, block: Block | None) -> Block:
         """Read the header line; gives the rest of its block."""
-        if block is None:
-            raise self._no_header("the file is empty." if not self._source.size else self._unreadable_start())
-        text, line, offset = block.text, block.line, block.offset
-        if text.startswith(_BOM):
-            text, offset = text[3:], offset + 3
-            self._pending_notes["bom"] = "the file begins with a byte order mark, which was skipped."
-        self._refuse_foreign_text(text)
-        while text[:1] in (b"\r", b"\n") and b"\n" in text:
-            cut = text.index(b"\n") + 1
-            text, line, offset = text[cut:], line + 1, offset + cut
-            self._pending_notes["blank-line"] = "blank lines are skipped."
-        cut = text.find(b"\n") + 1
-        if not cut:
-            cut = len(text)
-            self._pending_notes["no-final-newline"] = "the header has no newline, and nothing follows it."
-        starts = [start for start, _number, _at in block.frames if 0 < start - offset < cut]
-        if starts and text[starts[0] - offset - 1 : starts[0] - offset] == b"}":
-            cut = starts[0] - offset  # a header frame without its newline, noted as such by the container
-        try:
-            value = parse(text[:cut])
-        except ValueError:
-            raise self._no_header("the first line is not JSON, so there is no header.") from None
-        if isinstance(value, dict) and value.get("type") != "session" and "seq" in value and "data" in value:
-            self._open_without_header()
-            return Block(text, line, offset, block.frames, text.count(b"\n"))
-        try:
-            header, odd = read_header(value)
-        except HeaderRefused as error:
-            kind = LogUnsupported if error.newer else LogCorrupt
-            raise kind(
-                self._finding(
-                    "header",
-                    "refused",
-                    str(error),
-                    Place(path=self._source.name, line=line),
-                    remedy="Update turnlog." if error.newer else None,
-                    unsupported=error.newer,
-                )
-            ) from None
-        self._open(FORMATS[header.version], header)
-        self._seeded = value.get("isSeeded") is True
-        for text_of in odd:
-            self._note(
-                "header", f"{text_of}; dsh refuses such a header.", "fault", Place(path=self._source.name, line=line)
-            )
-        self._identity(header)
-        rest = text[cut:]
-        return Block(rest, line + text.count(b"\n", 0, cut), offset + cut, block.frames, rest.count(b"\n"))
-
-    def _open(self, format: Format, header: SessionHeader) -> None:
-        codec = format.codec(format.kinds(self._vocabulary), header.id)
-        kind = event_class(codec, replace=format.replace)
+        opening = open_log(self._source, block)
+        codec = opening.format.codec(opening.format.kinds(self._vocabulary), opening.header.id)
+        kind = event_class(codec, replace=opening.format.replace)
         self._kind = kind
-        self._bulk = Bulk(format, kind)
-        self._lines = LineReader(format, kind)
-        self._log = ReadLog(format, header, Rows(kind), Surface(), compressed=self._source.compressed)
-        for code, text in self._pending_notes.items():
-            self._note(code, text, "note", Place(path=self._source.name, line=1))
-
-    def _open_without_header(self) -> None:
-        """The documents' sample; or a compressed log that lost its header, which only forensic readers get into."""
-        path = self._source.path
-        if not self._source.compressed:
-            id = path.stem if path is not None else "sample"
-            self._open(SAMPLE, SessionHeader(version=SAMPLE.version, id=id, created_at=0))
-            return
-        named = parse_file(path) if path is not None else None
-        format = FORMATS.get(named.version if named is not None else 0, FORMATS[0])
-        id = decode_session(path.parent.name) if path is not None and named is not None else "unknown"
-        self._open(format, SessionHeader(version=format.version, id=id, created_at=0))
-        self._refuse(
-            self._finding(
-                "no-header",
-                "refused",
-                f"the first record is an event, so there is no header; the events are read as {format.name}.",
-                Place(path=self._source.name),
-            )
-        )
-
-    def _refuse_foreign_text(self, text: bytes) -> None:
-        if text[:2] in (b"\xff\xfe", b"\xfe\xff") or (text[1:4:2] == b"\0\0" and text[:1] == b"{"):
-            raise self._no_header("the file is UTF-16 text; a log is UTF-8.")
-        if not text.strip(b"\0"):
-            raise self._no_header(f"the file holds nothing but {len(text)} NUL bytes, so there is no header.")
-        if b"\n" not in text and text.count(b"\r") > 1:
-            raise self._no_header("lines end in CR alone; a log's lines end in LF.")
-
-    def _no_header(self, text: str) -> LogCorrupt:
-        return LogCorrupt(self._finding("no-header", "refused", text, Place(path=self._source.name)))
-
-    def _unreadable_start(self) -> str:
-        findings = [one for one in self._source.findings if one.severity == "refused"]
-        return findings[0].text if findings else "its first frame was never finished, so there is no header."
-
-    def _identity(self, header: SessionHeader) -> None:
-        """Name, directory and header must agree (a mismatch of generation refuses the log)."""
-        path = self._source.path
-        named = parse_file(path) if path is not None else None
-        if path is None or named is None:
-            return
-        place = Place(path=self._source.name, line=1)
-        if named.version != header.version:
-            self._refuse(
-                self._finding(
-                    "file-version",
-                    "refused",
-                    f"the file is named as format {named.version}, but its header says format {header.version}.",
-                    place,
-                    remedy="Rename the file if the header is right.",
-                )
-            )
-        project = path.parent.parent.name
-        if not (project.startswith("--") and project.endswith("--")) and project != "_no-cwd":
-            return
-        if decode_session(path.parent.name) != header.id:
-            self._note(
-                "identity",
-                f"the directory is named for session {decode_session(path.parent.name)!r}, but the "
-                f"log says it is {header.id!r}; neither id may be resumed from here.",
-                "fault",
-                place,
-            )
-        if project != encode_project(header.cwd):
-            self._note(
-                "identity", f"the directory {project!r} is not the one of the log's cwd {header.cwd!r}.", "fault", place
-            )
+        self._bulk = Bulk(opening.format, kind)
+        self._lines = LineReader(opening.format, kind)
+        self._seeded = opening.seeded
+        self._log = ReadLog(opening.format, opening.header, Rows(kind), Surface(), compressed=self._source.compressed)
+        for finding in opening.findings:
+            if finding.severity == "refused":
+                self._refuse(finding)
+            else:
+                self._noted.add(finding.code)
+                self._log.findings.append(finding)
+        return opening.rest
 
     # -- blocks -------------------------------------------------------------------------------------------------
 

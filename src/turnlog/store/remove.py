@@ -61,7 +61,8 @@ def plan_removal(path: str | Path) -> Removal:
     if root is None:
         raise RewriteRefused(f"{given} does not lie in a root of sessions; remove the file yourself")
     listed = list_sessions([root])
-    own = next((one for one in listed if one.path.parent == directory.absolute()), None)
+    place = root / directory.absolute().parent.name / directory.absolute().name
+    own = next((one for one in listed if one.path.parent == place), None)
     session_id = own.id if own is not None else directory.name
     names = sorted(entry.name for entry in os.scandir(directory))
     files = list(_in_order(directory, names))

@@ -226,7 +226,8 @@ class Rebuild:
             else:
                 return start, end
         nodes = self._surface.nodes
-        left = [position for position, node in enumerate(nodes) if node in set(cited)]
+        known = set(cited)
+        left = [position for position, node in enumerate(nodes) if node in known]
         if not left or left[-1] - left[0] >= len(left):
             return None
         return nodes[left[0]], nodes[left[-1]]

@@ -114,14 +114,15 @@ def _obstacles(run: _Repacking, directory: Path, files: list[Path], force: bool)
 
 
 def _refuse_mixing(log: Path, compressed: bool) -> None:
-    root, own = root_of(log), log.absolute().parent
+    root, directory = root_of(log), log.absolute().parent
     assert root is not None
+    own = root / directory.parent.name / directory.name
     other = [one for one in session_directories(root) if one != own and encodings(one) - {compressed}]
     if other:
         is_now, would = ("plain", "compressed") if compressed else ("compressed", "plain")
         raise RewriteRefused(
-            f"{root} holds {len(other)} other sessions that are {is_now}, and dsh refuses a root with one that is "
-            f"{would}; repack the whole root: --root {root}"
+            f"session {own.name}: its root holds {len(other)} more that are {is_now}, and dsh refuses a root with one "
+            f"that is {would}; repack the whole root: --root {root}"
         )
 
 

@@ -37,7 +37,7 @@ def in_place(log: Path, header: SessionHeader) -> bool:
 
 def root_of(log: Path) -> Path | None:
     """The root directory that a log lies in, by the names of the directories; None for a log that lies elsewhere."""
-    project = log.absolute().parent.parent
+    project = (log if len(log.parents) > 3 else log.absolute()).parent.parent
     named = project.name == "_no-cwd" or (project.name.startswith("--") and project.name.endswith("--"))
     return project.parent if named and parse_file(log) is not None else None
 

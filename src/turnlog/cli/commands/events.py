@@ -61,7 +61,7 @@ def events(screen: Screen, which: Which, wanted: Filter, *, header: bool, as_jso
     patterns = wanted.patterns()
     turn = None if wanted.turn is None else turn_number(wanted.turn)
     period = screen.clock.period(wanted.since, wanted.until)
-    session = open_session(screen, which)
+    session = open_session(screen, which, with_branches=True)
     _check_types(session, patterns)
     found = (one for one in _Search(session, wanted, patterns, turn).all() if period.has(one.event.time))
     if header:

@@ -19,7 +19,8 @@ def repack(screen: Screen, which: Which, *, compressed: bool, force: bool, cut_t
     if which.text is None and not which.latest:
         if len(which.roots) != 1:
             raise WrongUsage("name one session, or one whole root: --root DIR")
-        done = repack_root(which.roots[0], compressed=compressed, force=force, cut_torn=cut_torn)
+        (root,) = which.search()
+        done = repack_root(root, compressed=compressed, force=force, cut_torn=cut_torn)
     else:
         done = repack_session(which.file(), compressed=compressed, force=force, cut_torn=cut_torn)
     if as_json:
