@@ -178,13 +178,13 @@ def shows_message(event: AnyEvent) -> bool:
     return (event._data is UNSET and plainly_shown(event.type, event._raw)) or event.message is not None
 
 
-_decode_sources = msgspec.json.Decoder(tuple[int | tuple[int, int], ...]).decode
+decode_ranges = msgspec.json.Decoder(tuple[int | tuple[int, int], ...]).decode
 
 
 def read_sources(stored: Raw) -> tuple[int, ...] | None:
     """The seqs of a stored source list; None when it is no list of seqs (which strict readers refuse)."""
     try:
-        return expand_ranges(_decode_sources(stored))
+        return expand_ranges(decode_ranges(stored))
     except msgspec.MsgspecError:
         return None
 

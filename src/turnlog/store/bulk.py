@@ -17,10 +17,7 @@ from turnlog.log.rows import RUN_TYPES, PackedRun, Row
 
 from .formats import Format
 from .packed import count_members
-from .source import Block
-
-_PIECE: Final = 32 << 10
-"""Bytes of text checked for UTF-8 at once."""
+from .source import Block, is_utf8
 
 _BETWEEN: Final = b'}\n{"type":"'
 """The end of a record and the beginning of the next."""
@@ -55,7 +52,7 @@ class Bulk:
     def take(self, block: Block, length: int) -> Taken | None:
         """The rows of a block that follows on a log of *length* events, or None when anything is doubtful."""
         text = block.text
-        if not text.endswith(b"}\n") or not (block.utf8 or _is_utf8(text)):
+        if not text.endswith(b"}\n") or not (block.utf8 or is_utf8(text)):
             return None
         try:
             try:
@@ -171,19 +168,3 @@ class PlainSources:
         same = len(str(last)) + 1 == width
         self._pages[number] = (width, _encode(list(range(first, last + 1)))[1:-1]) if same else (0, b"")
         return self._pages[number]
-
-
-def _is_utf8(text: bytes) -> bool:
-    """Whether whole lines are UTF-8. Most of a log is ASCII, which is known at memory speed; so the text is looked at
-    in pieces, and only pieces that are not ASCII are decoded."""
-    start, size = 0, len(text)
-    try:
-        while start < size:
-            stop = text.rfind(b"\n", start, start + _PIECE) + 1 or text.find(b"\n", start) + 1 or size
-            piece = text[start:stop]
-            if not piece.isascii():
-                piece.decode()
-            start = stop
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -20,7 +20,7 @@ from turnlog.events import Vocabulary
 from turnlog.events.codec import RETIRED
 from turnlog.events.lenient import parse
 from turnlog.log import SessionHeader, SurfaceError
-from turnlog.log.event import AnyEvent, Replace, event_class
+from turnlog.log.event import AnyEvent, Replace, decode_ranges, event_class
 from turnlog.log.rows import PackedRun, Rows
 from turnlog.log.surface import Surface, check_rewrite, check_shadowed, check_sources
 
@@ -519,15 +519,12 @@ def _check_ranges(event: AnyEvent) -> None:
         raise fault
 
 
-_decode_ranges: Final = msgspec.json.Decoder(tuple[int | tuple[int, int], ...]).decode
-
-
 def _ranges_fault(event: AnyEvent) -> SurfaceError | None:
     """What is wrong with the ranges an event cites, or None; looked at before anybody writes them out, because a
     damaged one may claim more seqs than memory holds. A list with such a fault is taken off the event."""
     stored = event._sources
     try:
-        cited = () if stored is UNSET else _decode_ranges(stored) if isinstance(stored, Raw) else stored
+        cited = () if stored is UNSET else decode_ranges(stored) if isinstance(stored, Raw) else stored
     except msgspec.MsgspecError:
         return None  # no list of seqs, which is found next
     last = -1

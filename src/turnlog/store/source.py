@@ -134,7 +134,7 @@ class Source:
         for number, content, start in self._contents(data, view, walk, 1):
             starts.append((length, number, start))
             parts.append(content)
-            utf8 = utf8 and (content.isascii() or _is_utf8(content))
+            utf8 = utf8 and (content.isascii() or is_utf8(content))
             pending += len(content)
             length += len(content)
             if pending < BLOCK:
@@ -278,9 +278,21 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _is_utf8(text: bytes) -> bool:
+_PIECE: Final = 32 << 10
+"""Bytes of text checked for UTF-8 at once."""
+
+
+def is_utf8(text: bytes) -> bool:
+    """Whether whole lines are UTF-8. Most of a log is ASCII, which is known at memory speed; so the text is looked at
+    in pieces, and only pieces that are not ASCII are decoded."""
+    start, size = 0, len(text)
     try:
-        text.decode()
-    except UnicodeDecodeError:  # or a frame that ends inside a character; then the lines are looked at
+        while start < size:
+            stop = text.rfind(b"\n", start, start + _PIECE) + 1 or text.find(b"\n", start) + 1 or size
+            piece = text[start:stop]
+            if not piece.isascii():
+                piece.decode()
+            start = stop
+    except UnicodeDecodeError:
         return False
     return True

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from turnlog.events import AssistantChunk, StepStart, TextBlock, TextDelta, TurnStart, UserMessage, UserSource
@@ -274,10 +274,11 @@ def _refused(kind: type[StoreError] | tuple[type[StoreError], ...], what: str, *
     try:
         yield
     except kind as error:
-        assert says in str(error), f"{what}: the message must say {says!r}, it says {str(error)!r}"
-        return
-    names = " or ".join(one.__name__ for one in (kind if isinstance(kind, Sequence) else (kind,)))
-    raise AssertionError(f"{what} must raise {names}; nothing was raised")
+        told = str(error)
+    else:
+        names = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+        raise AssertionError(f"{what} must raise {names}; nothing was raised")
+    assert says in told, f"{what}: the message must say {says!r}, it says {told!r}"
 
 
 def _release(store: Store, session_id: str) -> None:
