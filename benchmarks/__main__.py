@@ -12,44 +12,40 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from . import ours, peer_dsh
+from . import keeping, ours, peer_dsh
 from .logs import write_log
+from .report import Row, at_least, at_most
 
 WORK = Path(__file__).parent / ".work" / "logs"
 STEPS = 2_000
 BIG = 500_000_000
 
 
-@dataclass
-class Row:
-    """One line of the report."""
-
-    case: str
-    asked: str
-    reached: str
-    met: bool | None
-    """None where there is nothing to compare with."""
-
-
 def main() -> int:
     """Run everything and print the table."""
     options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     options.add_argument("--quick", action="store_true", help="leave out the 500 MB log")
-    quick = options.parse_args().quick
-    logs = _logs(quick)
+    options.add_argument("--only", choices=("reading", "keeping"), help="one half of it")
+    chosen = options.parse_args()
     peer = peer_dsh.ensure_peer()
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.2f}\n")
     print(f"{'case':58} {'asked':>16} {'reached':>26}")
     missed = 0
-    for row in _rows(logs, peer):
+    for row in _chosen(chosen.only, chosen.quick, peer):
         mark = {True: "met", False: "MISSED", None: ""}[row.met]
         print(f"{row.case:58} {row.asked:>16} {row.reached:>26}  {mark}", flush=True)
         missed += row.met is False
     print(f"\n{missed} of what was asked was missed." if missed else "\nAll that was asked was reached.")
     return 0
+
+
+def _chosen(only: str | None, quick: bool, peer: Path | None) -> Iterator[Row]:
+    if only != "keeping":
+        yield from _rows(_logs(quick), peer)
+    if only != "reading":
+        yield from keeping.rows(peer)
 
 
 def _logs(quick: bool) -> dict[str, Path]:
@@ -69,19 +65,19 @@ def _logs(quick: bool) -> dict[str, Path]:
 def _rows(logs: dict[str, Path], peer: Path | None) -> Iterator[Row]:
     yield from _beside_dsh(logs, peer)
     rate = ours.child("load", logs["zstd"])["rate"]
-    yield _at_least("load zstd, frames of 20 (events/s)", 1_000_000, rate)
+    yield at_least("load zstd, frames of 20 (events/s)", 1_000_000, rate)
     view = ours.child("derive-after-append")
-    yield _at_most("derive after one append at 100,000 events (µs)", 20, view["seconds"] * 1e6)
+    yield at_most("derive after one append at 100,000 events (µs)", 20, view["seconds"] * 1e6)
     for name in ("plain", "packed", "zstd"):
         seconds = ours.child("tail", logs[name.split()[0]])["seconds"]
-        yield _at_most(f"last 100 of 100,000 events, {name} (ms)", 5, seconds * 1e3)
-    yield _at_most(
+        yield at_most(f"last 100 of 100,000 events, {name} (ms)", 5, seconds * 1e3)
+    yield at_most(
         "memory per kept event, plain, whole process (bytes)", 600, ours.child("memory", logs["plain"])["per"]
     )
     if "big" in logs:
         yield from _big(logs["big"])
-    yield _at_most("import turnlog (s)", 0.1, ours.child("import")["seconds"])
-    yield _at_most("turnlog --version, whole process (s)", 0.15, _whole_process("--version"))
+    yield at_most("import turnlog (s)", 0.1, ours.child("import")["seconds"])
+    yield at_most("turnlog --version, whole process (s)", 0.15, _whole_process("--version"))
 
 
 def _beside_dsh(logs: dict[str, Path], peer: Path | None) -> Iterator[Row]:
@@ -121,24 +117,16 @@ def _round(case: str, log: Path, peer: Path | None) -> tuple[float, tuple[float,
 def _big(log: Path) -> Iterator[Row]:
     size = log.stat().st_size
     loaded = ours.child("big", log)
-    yield _at_most("500 MB: strict load (s)", 2.5, loaded["seconds"])
-    yield _at_most("500 MB: peak memory of the load (× file)", 3.0, loaded["peak"] / size)
-    yield _at_most("500 MB: memory per kept event (bytes)", 600, loaded["peak"] / loaded["events"])
-    yield _at_most("500 MB: tail (ms)", 5, ours.child("tail", log)["seconds"] * 1e3)
-    yield _at_most("500 MB: full verify (s)", 8, ours.child("verify", log)["seconds"])
+    yield at_most("500 MB: strict load (s)", 2.5, loaded["seconds"])
+    yield at_most("500 MB: peak memory of the load (× file)", 3.0, loaded["peak"] / size)
+    yield at_most("500 MB: memory per kept event (bytes)", 600, loaded["peak"] / loaded["events"])
+    yield at_most("500 MB: tail (ms)", 5, ours.child("tail", log)["seconds"] * 1e3)
+    yield at_most("500 MB: full verify (s)", 8, ours.child("verify", log)["seconds"])
 
 
 def _whole_process(*arguments: str) -> float:
     command = [str(Path(sys.executable).with_name("turnlog")), *arguments]
     return min(ours.timed(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(7))
-
-
-def _at_least(case: str, asked: float, reached: float) -> Row:
-    return Row(case, f"≥ {asked:,.0f}", f"{reached:,.0f}", reached >= asked)
-
-
-def _at_most(case: str, asked: float, reached: float) -> Row:
-    return Row(case, f"≤ {asked:g}", f"{reached:.3g}", reached <= asked)
 
 
 if __name__ == "__main__":

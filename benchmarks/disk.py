@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from turnlog import Session
 from turnlog.events import AssistantChunk, SessionTitle, StepStart, TextDelta, TurnStart
-from turnlog.store import LiveStore, open_store
+from turnlog.log import SessionHeader
+from turnlog.store import FileStore, LiveStore, open_store
+from turnlog.store.attest import RunningHash, attest_line
+from turnlog.store.discover import list_sessions
 
 ROUNDS = {"one": 400, "twenty": 200, "many": 5}
 SIZE = {"one": 1, "twenty": 20, "many": 10}
@@ -93,3 +99,53 @@ async def _create_one(store: LiveStore) -> Session:
     session.append(title(0))
     await session.durable()
     return session
+
+
+def listed(root: Path) -> dict[str, Any]:
+    """Listing a root of 10,000 sessions, read from the disk's cache."""
+    for number in range(10_000):
+        directory = root / "--bench--" / f"session-{number:05d}"
+        directory.mkdir(parents=True)
+        header = {"type": "session", "version": 0, "id": directory.name, "createdAt": number, "cwd": "/bench"}
+        (directory / "session.jsonl").write_text(json.dumps(header, separators=(",", ":")) + "\n")
+    found, seconds = [], []
+    for _ in range(3):
+        start = time.perf_counter()
+        found = list_sessions([root])
+        seconds.append(time.perf_counter() - start)
+    assert len(found) == 10_000
+    return {"seconds": min(seconds)}
+
+
+def attested(root: Path) -> dict[str, Any]:
+    """The seconds of a barrier with and without its seal, taken in turns."""
+    store = FileStore(root)
+    header = SessionHeader(version=0, id="sealed", created_at=1, cwd="/bench")
+    hash, seconds = RunningHash(header), {True: 0.0, False: 0.0}
+    line = b'{"type":"session/title","seq":%d,"time":1760000000000,"data":{"title":"an event"}}'
+    store.create(header)
+    end = store.append(header.id, None, [line % 0])
+    for number in range(1, 801):
+        sealed = number % 2 == 0
+        text = line % number
+        start = time.perf_counter()
+        end = store.append(header.id, end, [text])
+        if sealed:
+            hash.extend_lines([text])
+        store.sync(header.id, attest_line(hash.seal(number)) if sealed else b"")
+        seconds[sealed] += time.perf_counter() - start
+    store.close()
+    return {"with": seconds[True], "without": seconds[False]}
+
+
+CASES: dict[str, Callable[..., dict[str, Any]]] = {
+    "raw": raw,
+    "durable": durable,
+    "accepted": accepted,
+    "created": created,
+    "listed": listed,
+    "attested": attested,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(CASES[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])))

@@ -78,7 +78,6 @@ def test_nul_and_other_control_characters_survive_json_and_never_reach_the_termi
         (["sources", CASES / "BC-041" / "session.jsonl", "call:call_0"], 2),
         (["events", SAMPLE, "--limit", "x"], 2),
         (["show", "nosuch"], 1),
-        (["verify", "no/such.jsonl"], 1),
         (["show", "--latest", "--root", CASES / "BC-055"], 1),
         (["messages", SAMPLE, "--before", "0"], 1),
         (["events", SAMPLE, "--type", "approval/asked"], 1),

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.running import Ran
 from tests.views.logs import LONG, SAMPLE, TOOLS, chunk, end, finish, log, message, root, step, step_end, text, turn
 from turnlog import load
+from turnlog.events import TextDelta
 from turnlog.views import attempts, resolve
 
 
@@ -66,9 +67,10 @@ def test_a_packed_chunk_is_shown_with_what_it_says(run: Callable[..., Ran]) -> N
 def test_an_embedded_chunk_is_inside_the_event_that_settled_it(run: Callable[..., Ran], version: int) -> None:
     (first,) = attempts(load(root(version) / "--home-dev-project--" / LONG[version]))
     place = first.chunks[5]
+    assert isinstance(place.chunk, TextDelta)
     shown = run("sources", LONG[version], place.address, "--root", root(version))
     told, inside, cited = shown.out.splitlines()[:3]
-    assert told.startswith(f"{place.address}  chunk: text-delta 's")
+    assert told.startswith(f"{place.address}  chunk: text-delta {place.chunk.text!r}")
     assert inside.startswith(f"  inside       @{place.seq}  assistant/message")
     last = f"@{place.seq}/{len(first.chunks) - 1}"
     assert cited == f"  sources      not listed: its stream is inside it, @{place.seq}/0 to {last}"

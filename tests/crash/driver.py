@@ -105,8 +105,10 @@ class Found(BaseException):
 class Checker:
     """Recovers images, each once, and counts states."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, density: float = 1.0) -> None:
+        """*density*: how many of the losses at each crash point are tried."""
         self.storage = storage
+        self.density = density
         self.states = 0
         self.images = 0
         self.refused = 0
@@ -155,6 +157,7 @@ class Run:
         unwatched: bool = False,
     ) -> None:
         """*replay* stops at *state*; *unwatched* only runs the workload, without crashes."""
+        self._density = check.density
         self.state = state
         self.compressed = state.workload % 2 == 1
         self._check = check
@@ -183,11 +186,18 @@ class Run:
     # -- crashes ------------------------------------------------------------------------------------------------
 
     def crash(self) -> None:
-        """The machine may crash here: try every loss."""
+        """The machine may crash here: try every loss. Or the process is to be killed here."""
+        if self._kill_in is not None and not self.fs.dead:
+            self._kill_in -= 1
+            if self._kill_in < 0:
+                self.fs.dead = True
+                raise Killed
         if self.fs.dead or len(self.fs.calls) < self._first_call:
             return  # before its first fault a run is the one without faults
         self._point += 1
         for number, loss in enumerate(losses(self.fs, PLACE, name_of(self.compressed), self._losses)):
+            if number > 1 and self._density < 1 and self._losses.random() > self._density:
+                continue
             here = self.state._replace(point=self._point, loss=number)
             if self._replay and here == self.state:
                 raise Found(loss)
@@ -198,10 +208,7 @@ class Run:
 
     def _tear(self, file: File, data: bytes) -> None:
         """The process may be killed half way through a write."""
-        if self._kill_in is None:
-            return
-        self._kill_in -= 1
-        if self._kill_in < 0:
+        if self._kill_in == 0 and self._random.random() < 0.7:
             part = self._random.randrange(len(data))
             if part:
                 file.do(Write(len(file.cache), data[:part]))
@@ -230,8 +237,8 @@ class Run:
         """Run the whole workload. Raises :class:`Violation`."""
         try:
             self._begin()
-            for _ in range(self._random.randrange(6, 13)):
-                step = self._random.choice(_STEPS)
+            for number in range(self._random.randrange(6, 13)):
+                step = self._random.choice(_STEPS if number else _FIRST)
                 try:
                     step(self)
                 except Killed:
@@ -324,11 +331,10 @@ class Run:
 
     def kill(self) -> None:
         """The process is killed between two calls, or half way through a write."""
-        if self._random.random() < 0.7:
-            self.talk()
-            self._kill_in = self._random.randrange(3)
-            self._write()
-            self._sync()
+        self.talk()
+        self._kill_in = self._random.randrange(10)
+        self._write()
+        self._sync()
         raise Killed
 
     def _killed(self) -> None:
@@ -396,6 +402,8 @@ _STEPS: Final[tuple[Callable[[Run], None], ...]] = (
     Run.kill,
     Run.cut_power,
 )
+
+_FIRST: Final = (Run.write, Run.sync, Run.kill)
 
 
 def script(session: Session, random: Random) -> Iterator[tuple[Payload, list[int] | None]]:

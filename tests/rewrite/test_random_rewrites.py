@@ -13,7 +13,7 @@ from tests.conftest import Prove
 from tests.log.strategies import Writer
 from tests.store.logs import frame
 from turnlog import Session, Vocabulary
-from turnlog.store import LogRefused, convert, load, repack, repair, verify
+from turnlog.store import LogRefused, RewriteRefused, convert, load, repack, repair, verify
 from turnlog.store.header import header_line
 
 TAPES = st.binary(max_size=300)
@@ -105,8 +105,8 @@ def test_a_flipped_byte_never_makes_a_repair_that_does_not_open(prove: Prove) ->
             path.write_bytes(data)
             try:
                 done = repair(path)
-            except LogRefused:
-                return  # no header any more
+            except (LogRefused, RewriteRefused):
+                return  # no header any more, or one of another format
             assert path.read_bytes() == data
             if done.repaired is not None:
                 assert len(load(done.repaired)) == done.events

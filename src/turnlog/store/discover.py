@@ -109,7 +109,7 @@ def find_session(text: str, roots: Sequence[Path]) -> Path:
     if not found:
         where = ", ".join(map(str, roots)) or "any root directory (there is none)"
         if os.sep in text or text.endswith((".jsonl", ".zstd")):
-            raise SessionNotFound(f"{text}: no such file, and no session in {where} has this id")
+            raise SessionNotFound(f"{text}: no such file, nor a session with this id; turnlog ls lists those there are")
         raise SessionNotFound(
             f"no session {text!r}: it is neither a file nor the beginning of an id in {where}; "
             "turnlog ls lists the sessions there are"
