@@ -138,5 +138,5 @@ def contend(seed: int, storage: Storage) -> None:
     for what in CONTESTS:
         try:
             what(Contest(seed, storage))
-        except Violation as error:
+        except (Violation, ConcurrentWriter) as error:
             raise Violation(f"{error}\n{what.__name__}, seed {seed}") from error

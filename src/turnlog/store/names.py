@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,10 +35,13 @@ def encode_session(session_id: str) -> str:
 
 def decode_session(name: str) -> str:
     """The session id of a directory name; halves of broken pairs stay what they are."""
+    if "~" not in name:
+        return name
     units = _UNIT.sub(lambda found: chr(int(found[1], 16)), name)
     return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
+@lru_cache(maxsize=256)
 def encode_project(cwd: str | None) -> str:
     """The project directory of a working directory; lossy, so that several may share one."""
     if cwd is None:
@@ -55,23 +60,27 @@ def parse_file(path: Path) -> LogFile | None:
 def log_files(directory: Path) -> list[LogFile]:
     """The session files of one session directory, newest generation last."""
     try:
-        found = [parse_file(entry) for entry in directory.iterdir()]
+        names = sorted(name for name in os.listdir(directory) if _FILE.fullmatch(name))
     except OSError:
         return []
-    return sorted((one for one in found if one is not None), key=lambda one: (one.version, one.path.name))
+    found = [parse_file(directory / name) for name in names]
+    return sorted((one for one in found if one is not None), key=lambda one: one.version)
 
 
 def session_directories(root: Path) -> Iterator[Path]:
     """Every directory under *root* that may hold a session: ``<root>/<project>/<session>/``."""
-    for project in sorted(_directories(root)):
-        yield from sorted(_directories(project))
+    for project in _directories(root):
+        yield from _directories(project)
 
 
 def _directories(parent: Path) -> list[Path]:
+    """The directories in *parent* by name. A root may hold many thousands, so none is looked at one by one."""
     try:
-        return [entry for entry in parent.iterdir() if entry.is_dir()]
+        with os.scandir(parent) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir())
     except OSError:
         return []
+    return [parent / name for name in names]
 
 
 def _plain(character: str) -> bool:
