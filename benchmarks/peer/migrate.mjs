@@ -13,34 +13,48 @@ registerHooks({
   },
 })
 
-const catalog = await load()
+const packages = await load()
 
+/** The packages and a catalog of formats 0 to 2, whose stages their common chain can join. */
 async function load() {
-  let packages
+  let found
   try {
-    packages = await Promise.all(['', '-v0-to-v1', '-v1-to-v2', '-v2-to-v3'].map(
+    found = await Promise.all(['', '-v0-to-v1', '-v1-to-v2', '-v2-to-v3'].map(
       (name) => import(`@deepseek-ai/dsh-session-format${name}`),
     ))
   } catch (error) {
     if (error.code === 'ERR_MODULE_NOT_FOUND') return null
     throw error
   }
-  const [format, one, two, three] = packages
-  const restoreCurrent = (artifact) => three.restoreReleasedV3Artifact(artifact, new Set())
-  return format.createSessionFormatCatalog({
-    currentVersion: 3,
-    codecs: [
-      one.releasedV0SessionFormatCodec,
-      one.releasedV1SessionFormatCodec,
-      two.releasedV2SessionFormatCodec,
-      three.releasedV3SessionFormatCodec,
-    ],
-    currentEncoder: three.releasedV3SessionFormatCodec,
-    migrations: [one.sessionFormatV0ToV1, two.sessionFormatV1ToV2, three.sessionFormatV2ToV3],
-    restoreCurrent,
-    restoreTransformedCurrent: restoreCurrent,
+  const [format, one, two, three] = found
+  const catalog = format.createSessionFormatCatalog({
+    currentVersion: 2,
+    codecs: [one.releasedV0SessionFormatCodec, one.releasedV1SessionFormatCodec, two.releasedV2SessionFormatCodec],
+    currentEncoder: two.releasedV2SessionFormatCodec,
+    migrations: [one.sessionFormatV0ToV1, two.sessionFormatV1ToV2],
+    restoreCurrent: (artifact) => two.restoreReleasedV2Artifact(artifact, new Set()),
+    restoreTransformedCurrent: (artifact) => two.restoreReleasedV2Artifact(artifact, new Set()),
     restoreCurrentHeader: (header) => header,
   })
+  return { format, three, catalog }
+}
+
+/** Format 2 to format 3; this package was made for a later chain, so its stage is run by hand. */
+function toThree({ header, inheritedEventCount, events }) {
+  const { format, three } = packages
+  const { migrateHeader, createStage, validateTargetHeader } = three.sessionFormatV2ToV3
+  const target = migrateHeader(header)
+  validateTargetHeader(target)
+  const stage = createStage({
+    sourceHeader: header,
+    targetHeader: target,
+    sourceInheritedEventCount: inheritedEventCount,
+    sourceKind: 'transformed',
+  })
+  const output = new format.SessionFormatEventCollector()
+  for (const event of events) stage.transformEvent(event, output)
+  const artifact = { header: target, inheritedEventCount: stage.finish(output), events: output.values }
+  return three.restoreReleasedV3Artifact(artifact, new Set())
 }
 
 /** The messages of format-3 events, but for the system prompts, which format 0 keeps elsewhere. */
@@ -63,9 +77,9 @@ function derive(events) {
 
 /** Migrate the stored rows of one log; null when the packages are not there. */
 export function migrate({ first, rows }) {
-  if (catalog === null) return null
-  const restoring = catalog.createRestore(first, { recovery: 'recoverable', validation: 'transformed' })
+  if (packages === null) return null
+  const restoring = packages.catalog.createRestore(first, { recovery: 'recoverable', validation: 'transformed' })
   for (const row of rows) restoring.decodeRow(row)
-  const { header, events } = restoring.finish()
+  const { header, events } = toThree(restoring.finish())
   return { version: header.version, types: events.map((event) => event.type), messages: derive(events) }
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import turnlog
-from tests.views.logs import CASES, LONG, end, event, log, packed, real, step, turn
+from tests.views.logs import CASES, LONG, end, event, log, packed, real, step, step_end, turn
 from turnlog.views.outline import Chunks, chunks_in, outline
 from turnlog.views.queries import turn as turn_events
 from turnlog.views.rows import holes, ranges_of, seq_ranges, slots
@@ -38,6 +38,14 @@ def test_a_turn_that_the_log_lost_the_end_of_ends_with_its_last_event() -> None:
     lost = turnlog.load(log(turn(), event("acme/x"), {**turn(2), "seq": 7}, end(2)), forensic=True)
     span = turn_events(lost, 1).span
     assert (span.first, span.stop, span.ended) == (0, 2, False)
+
+
+def test_the_end_of_a_turn_is_in_none_of_its_steps() -> None:
+    session = turnlog.load(log(turn(), step(), event("acme/x"), end(), turn(2), step(1, 2), step_end(1, 2), end(2)))
+    (unclosed,) = turn_events(session, 1).steps
+    (closed,) = turn_events(session, 2).steps
+    assert (unclosed.first, unclosed.stop, unclosed.ended) == (1, 3, False)
+    assert (closed.first, closed.stop, closed.ended) == (5, 7, True)
 
 
 def test_chunks_have_the_time_of_their_first_one_in_every_format() -> None:
