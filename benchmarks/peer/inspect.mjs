@@ -14,5 +14,4 @@ for (const header of await files.list()) {
     found.push({ id: header.id, error: String(error.message ?? error) })
   }
 }
-console.log(JSON.stringify(found))
-process.exit(0)
+process.stdout.write(JSON.stringify(found), () => process.exit(0)) // exiting sooner would cut a long answer

@@ -64,5 +64,4 @@ for (const { id } of await files.list()) {
     migrated: await attempt(async () => migrate(await raw())),
   })
 }
-console.log(JSON.stringify(found))
-process.exit(0)
+process.stdout.write(JSON.stringify(found), () => process.exit(0)) // exiting sooner would cut a long answer

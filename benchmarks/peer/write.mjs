@@ -27,5 +27,4 @@ for (const header of await read.list()) {
   await context.sessions.flush(session)
   ids.push(meta.id)
 }
-console.log(JSON.stringify(ids))
-process.exit(0)
+process.stdout.write(JSON.stringify(ids), () => process.exit(0)) // exiting sooner would cut a long answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from tests.cli.running import Ran
 from tests.views.logs import CASES, SAMPLE, TOOLS, root
+from turnlog import open_store
+from turnlog.events import Completed, TurnEnd, TurnStart
 
 
 @pytest.mark.parametrize(
@@ -30,9 +33,41 @@ def test_the_exit_code_is_the_verdict(run: Callable[..., Ran], name: str, verdic
     assert all(one["code"] and one["severity"] and one["text"] for one in document.json["findings"])
 
 
-def test_a_sound_log_is_one_line(run: Callable[..., Ran]) -> None:
-    assert run("verify", SAMPLE) == Ran(0, "ok: session sample, sample, 10 events\n", "")
+def test_a_sound_log_without_seals_is_two_lines(run: Callable[..., Ran]) -> None:
+    told = "ok: session sample, sample, 10 events\n  seals: nothing is attested about this log\n"
+    assert run("verify", SAMPLE) == Ran(0, told, "")
     assert run("verify", TOOLS[4], "--root", root(4)).code == 0
+
+
+async def keep(root: Path) -> Path:
+    """A sealed log of two events."""
+    async with open_store(root, compressed=False) as store:
+        session = await store.create(cwd="/home/dev/demo", id="sealed")
+        session.append(TurnStart(turn=1))
+        session.append(TurnEnd(turn=1, reason=Completed()))
+        await session.durable()
+    (log,) = root.glob("*/*/session.jsonl")
+    return log
+
+
+def test_a_sealed_log_says_how_far_it_is_proven(run: Callable[..., Ran], tmp_path: Path) -> None:
+    log = asyncio.run(keep(tmp_path))
+    sealed = run("verify", log)
+    assert (sealed.code, sealed.out.splitlines()[1]) == (0, "  seals: proven: all 2 events are as they were sealed")
+    assert run("verify", log, "--json").json["proof"]["state"] == "proven"
+    whole = log.read_bytes()
+    log.write_bytes(whole.replace(b'"completed"', b'"forgotten"'))
+    altered = run("verify", log)
+    assert altered.code == 1
+    assert "altered at or before @1; the first 0 events are proven" in altered.out
+    log.write_bytes(whole[: whole.rindex(b'{"type"')])
+    shorter = run("verify", log)
+    assert "1 durable events are missing at the end" in shorter.out
+    assert run("verify", log, "--json").json["proof"]["missing"] == 1
+    log.write_bytes(whole)
+    with (log.parent / "attest.jsonl").open("ab") as beside:
+        beside.write(b"torn")
+    assert "  1 lines of the attestation are no records" in run("verify", log).out
 
 
 def test_forensic_says_what_is_readable_of_a_refused_log(run: Callable[..., Ran]) -> None:

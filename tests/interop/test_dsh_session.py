@@ -29,14 +29,6 @@ pytestmark = [
 LOGS = 60
 
 
-@pytest.fixture(scope="module")
-def dsh() -> Path:
-    peer = peer_dsh.ensure_peer()
-    if peer is None:
-        pytest.skip("no Node.js, or its registry cannot be reached")
-    return peer
-
-
 def written(session: Session, path: Path) -> Path:
     lines = [header_line(session.header), *(event.line() for event in session.events)]
     path.write_bytes(b"".join(line + b"\n" for line in lines))

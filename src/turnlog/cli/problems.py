@@ -15,14 +15,23 @@ class WrongUsage(Exception):
     """The command line does not say what to do; the message says how to say it."""
 
 
-def explain(error: Exception) -> tuple[str, int]:
-    """Message and exit code of an error."""
+def explain(error: Exception) -> tuple[str, int, list[str]]:
+    """Message and exit code of an error, and what it lists."""
+    from turnlog.store import SessionAmbiguous
+
+    if isinstance(error, SessionAmbiguous):
+        text, *listed = str(error).splitlines()
+        return text, USAGE, [one.strip() for one in listed]
+    return (*_sentence(error), [])
+
+
+def _sentence(error: Exception) -> tuple[str, int]:
     from turnlog.log import TurnlogError
-    from turnlog.store import SessionAmbiguous, SessionNotFound
+    from turnlog.store import SessionNotFound
     from turnlog.views import AddressAmbiguous, AddressInvalid, AddressUnknown
 
     match error:
-        case WrongUsage() | SessionAmbiguous() | AddressAmbiguous() | AddressInvalid():
+        case WrongUsage() | AddressAmbiguous() | AddressInvalid():
             return str(error), USAGE
         case AddressUnknown() | SessionNotFound():
             return str(error), NOTHING

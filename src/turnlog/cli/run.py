@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     except RecursionError:
         return _say(screen, "the log is nested too deeply to be shown", 3)
     except Exception as error:  # the last resort: a bad log or a fault of ours never ends in a traceback
-        return _say(screen, *explain(error), notes=getattr(error, "__notes__", ()))
+        return _say(screen, *explain(error))
 
 
 def _command(screen: Screen, arguments: list[str]) -> int:
@@ -66,12 +66,12 @@ def _command(screen: Screen, arguments: list[str]) -> int:
     return screen.code
 
 
-def _say(screen: Screen, text: str, code: int, notes: Sequence[str] = ()) -> int:
+def _say(screen: Screen, text: str, code: int, listed: Sequence[str] = ()) -> int:
     try:
         screen.close()
         screen.hint(text)
-        for note in notes:
-            screen.aside(note)
+        for one in listed:
+            screen.aside(one)
     except (OutputGone, OutputFailed):
         screen.give_up()
     return code

@@ -97,7 +97,7 @@ def find_session(text: str, roots: Sequence[Path]) -> Path:
     """The log file that *text* means: a path, a session id, or the beginning of exactly one id, with or without
     ``session-`` before it.
 
-    Raises :class:`SessionNotFound`, or :class:`SessionAmbiguous` with a note for each match.
+    Raises :class:`SessionNotFound`, or :class:`SessionAmbiguous`, which lists what matches.
     """
     path = Path(text)
     if _exists(path):
@@ -120,16 +120,18 @@ def find_session(text: str, roots: Sequence[Path]) -> Path:
 
 
 def _ambiguous(text: str, found: list[SessionEntry]) -> SessionAmbiguous:
+    """What to do in the first line, then a line for each match."""
     same = len({entry.id for entry in found}) == 1
-    error = SessionAmbiguous(
+    lines = [
         f"{text!r} matches {len(found)} sessions{' with one id' if same else ''}; "
-        f"give {'the path' if same else 'more of the id, or the path'}"
-    )
+        f"give {'the path' if same else 'more of the id, or the path'}:"
+    ]
     for entry in found[:_LISTED]:
-        error.add_note(str(entry.path) if same else f"{entry.id}  {entry.path}")
+        shown = str(entry.path) if same else f"{entry.id} ({entry.path})"
+        lines.append(shown.replace("\n", "\\n"))
     if len(found) > _LISTED:
-        error.add_note(f"and {len(found) - _LISTED} more")
-    return error
+        lines.append(f"and {len(found) - _LISTED} more")
+    return SessionAmbiguous("\n  ".join(lines))
 
 
 def latest(roots: Sequence[Path]) -> Path:

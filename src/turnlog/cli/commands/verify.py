@@ -8,6 +8,7 @@ from typing import Any
 from turnlog.events.lossless import plain
 from turnlog.store import StoredSession
 from turnlog.store.finding import Finding
+from turnlog.store.proven import Proof
 from turnlog.store.verify import Report
 from turnlog.store.verify import verify as verify_log
 from turnlog.views.rows import SeqRange, holes, ranges_of, seq_ranges
@@ -46,8 +47,20 @@ def _print(screen: Screen, report: Report, name: str, forensic: bool) -> None:
     screen.line(Styled(report.verdict, _STYLES[report.verdict]), f": {', '.join(what)}")
     for finding in report.findings:
         _finding(screen, finding)
+    if report.session is not None and report.path is not None:
+        _attested(screen, report.proof)
     if forensic and report.session is not None:
         _readable(screen, report.session)
+
+
+def _attested(screen: Screen, proof: Proof) -> None:
+    """How far the seals beside the log prove it, and what its writers noted there."""
+    if proof.state not in ("altered", "shorter"):  # those are findings already
+        screen.line(f"  seals: {proof}")
+    for note in proof.notes:
+        screen.line(f"  noted at {note.seq} events: {note.text}")
+    if proof.unreadable:
+        screen.line(f"  {proof.unreadable} lines of the attestation are no records")
 
 
 def _finding(screen: Screen, finding: Finding) -> None:
@@ -84,6 +97,14 @@ def _view(report: Report, name: str, forensic: bool) -> dict[str, Any]:
             {**plain(finding), "severity": finding.severity, "place": plain(finding.place)}
             for finding in report.findings
         ],
+        "proof": {
+            "state": report.proof.state,
+            "seq": report.proof.seq,
+            "at": report.proof.at,
+            "missing": report.proof.missing,
+            "unreadable": report.proof.unreadable,
+            "notes": [plain(note) for note in report.proof.notes],
+        },
         "torn": None if session is None or session.torn is None else session.torn._asdict(),
     }
     if forensic:
