@@ -22,9 +22,9 @@ from turnlog.events import (
     AssistantChunk,
     AssistantMessage,
     Block,
+    Blocked,
     BlockEnd,
     BlockStart,
-    Blocked,
     CancelledByUser,
     Completed,
     Errored,
@@ -174,6 +174,7 @@ class Driver(Writer):
         self.session = session
         self.log = reference.read(event.line() for event in session.events)
         self.nesting = reference.nesting(self.log)
+        self._number = max(self._number, 4 * len(self.log))  # ids stay unique: no event takes more than three
         self._settle()
 
     # -- turns and steps ----------------------------------------------------------------------------------------

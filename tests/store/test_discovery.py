@@ -175,7 +175,7 @@ def test_an_ambiguous_prefix_lists_what_matches(root: Path) -> None:
     said = str(caught.value)
     assert "matches 2 sessions" in said
     for id in ("session-aa1", "session-aa2"):
-        assert f"{id} ({root}" in said
+        assert f"{id} ({find_session(id, [root])})" in said
     assert "session-b" not in said
 
 

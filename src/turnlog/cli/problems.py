@@ -20,7 +20,7 @@ def explain(error: Exception) -> tuple[str, int, list[str]]:
     from turnlog.store import SessionAmbiguous
 
     if isinstance(error, SessionAmbiguous):
-        text, *listed = str(error).splitlines()
+        text, *listed = str(error).split("\n")
         return text, USAGE, [one.strip() for one in listed]
     return (*_sentence(error), [])
 

@@ -144,10 +144,16 @@ def _unreadable_start(source: Source) -> str:
 def _identity(source: Source, header: SessionHeader) -> Iterator[Finding]:
     """Name, directory and header must agree (a mismatch of generation refuses the log)."""
     path = source.path
-    named = parse_file(path) if path is not None else None
-    if path is None or named is None:
+    if path is None:
         return
     place = Place(path=source.name, line=1)
+    if path.suffix in (".jsonl", ".zstd") and (path.suffix == ".zstd") != source.compressed:
+        bytes_, said = ("zstd", "plain text") if source.compressed else ("plain text", "zstd")
+        text = f"the file is named as {said}, but its bytes are {bytes_}; dsh goes by the name and refuses the log."
+        yield _fault("file-encoding", text, place, remedy="Rename the file.")
+    named = parse_file(path)
+    if named is None:
+        return
     if named.version != header.version:
         text = f"the file is named as format {named.version}, but its header says format {header.version}."
         yield _fault("file-version", text, place, "refused", remedy="Rename the file if the header is right.")
