@@ -1,7 +1,7 @@
 """dsh's own session package restores what we log, and derives the same from it.
 
-Run by ``make interop``: needs Node.js and the npm registry. The logs are random: replaces, rewritten results, forks with
-closers, plugin events, known dsh events, empty answers.
+Run by ``make interop``: needs Node.js and the npm registry. The logs are random: replaces, rewritten results, forks
+with closers, plugin events, known dsh events, empty answers.
 """
 
 from __future__ import annotations
