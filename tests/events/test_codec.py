@@ -123,6 +123,13 @@ def test_an_unknown_part_is_kept_whole_and_written_back_as_it_was(
     assert json.loads(encode(payload)) == data
 
 
+def test_null_stands_for_absent_beside_an_unknown_part_too() -> None:
+    message = {"id": "a", "role": "assistant", "source": SOURCE, "content": [CHART]}
+    payload = read("assistant/message", in_step(message=message, usage=None, interrupted=None))
+    assert isinstance(payload, AssistantMessage)
+    assert (payload.usage, payload.interrupted) == (None, None)
+
+
 BY_HOOK = {"kind": "hook", "reason": "no"}
 OLD_ENDS: list[tuple[dict[str, Any], TurnEnd]] = [
     (ended(kind="aborted"), TurnEnd(turn=1, reason=Aborted(CancelledLegacy()))),

@@ -37,6 +37,7 @@ from turnlog.events import (
     HookInvoked,
     HookResult,
     InboxSpliced,
+    Json,
     LlmRetry,
     LlmRetryStarted,
     MaxTokens,
@@ -236,7 +237,8 @@ class Driver(Writer):
             self._add(Finish(FinishToolCalls() if asked else FinishStop()))
         calls = (ToolCallBlock(id, "read", arguments) for id, arguments in asked.items())
         message = Message("assistant", (*self._blocks(), *calls), SOURCE, self._id("a"))
-        payload = AssistantMessage(**self._here(), message=message, usage=self._pick((None, TokenUsage(1, 2))))
+        here, usage = self._here(), self._pick((None, TokenUsage(1, 2)))
+        payload = AssistantMessage(turn=here["turn"], step=here["step"], message=message, usage=usage)
         self._append(payload, sources=self._attempt)
         self._attempt = []
         self._asked |= asked
@@ -250,10 +252,10 @@ class Driver(Writer):
         if retry == RETRIES:
             return
         retry += 1
-        policy = {"provider": SOURCE.provider, "mode": "normal", "policyKey": "p", "maxRetries": RETRIES, "delayMs": 5}
-        failure = {"message": "it broke", "code": "TRANSPORT"}
-        where = {"retryId": id, **self._here(), "retry": retry}
-        self._append(LlmRetry(value={**where, **policy, "failure": failure}))
+        policy: dict[str, Json] = {"mode": "normal", "policyKey": "p", "maxRetries": RETRIES, "delayMs": 5}
+        failure: dict[str, Json] = {"message": "it broke", "code": "TRANSPORT"}
+        where: dict[str, Json] = {"retryId": id, **self._here(), "retry": retry}
+        self._append(LlmRetry(value={**where, **policy, "provider": SOURCE.provider, "failure": failure}))
         self._append(LlmRetryStarted(value=where))
         self._attempt, self._over, self._retry = [], False, (id, retry)
 
@@ -318,8 +320,8 @@ class Driver(Writer):
 
     def _aside(self) -> None:
         """What a host logs between turns."""
-        spliced = {"target": "next-turn", "start": 0, "inserted": []}
-        title = {"title": "A talk", "messageSeqs": [], "source": {"kind": "user"}}
+        spliced: dict[str, Json] = {"target": "next-turn", "start": 0, "inserted": []}
+        title: dict[str, Json] = {"title": "A talk", "messageSeqs": [], "source": {"kind": "user"}}
         makers: tuple[Callable[[], Payload], ...] = (
             lambda: PlanMode(value={"active": self._pick((True, False))}),
             lambda: InboxSpliced(value=spliced),
