@@ -1,9 +1,9 @@
 """Random workloads on the real storage code, crashed everywhere.
 
 A *run* is one workload (a seed) on one file system with one set of faults. It writes like the write-behind does:
-batches of a live session's events, barriers with seals, retries after errors; in between the process is released, killed
-or loses power, and the session is resumed. At every call the machine may crash there: every loss is enumerated, and what
-the storage code makes of it is compared with what it promised (:meth:`Run.promises`).
+batches of a live session's events, barriers with seals, retries after errors; in between the process is released,
+killed or loses power, and the session is resumed. At every call the machine may crash there: every loss is enumerated,
+and what the storage code makes of it is compared with what it promised (:meth:`Run.promises`).
 
 A *state* is one loss at one crash point of one run, and has a number; ``replay(number)`` gives it again.
 """

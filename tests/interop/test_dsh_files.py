@@ -39,7 +39,6 @@ from turnlog.events import (
 )
 from turnlog.events.header import CallConfig, Header
 from turnlog.log.event import Replace
-from turnlog.store import FileStore, LiveStore
 
 pytestmark = [
     pytest.mark.interop,
@@ -120,7 +119,7 @@ def go_on(root: Path, ids: Iterable[str], *, adopt: bool = False) -> dict[str, S
     """
 
     async def resumed() -> dict[str, Session]:
-        async with LiveStore(FileStore(root, adopt=True)) if adopt else turnlog.open_store(root) as store:
+        async with turnlog.open_store(root, adopt=adopt) as store:
             return {id: _another_turn(await store.resume(id, vocabulary=WITH_PLUGINS)) for id in ids}
 
     return asyncio.run(resumed())

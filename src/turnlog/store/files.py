@@ -239,7 +239,8 @@ class FileStore:
         path = self._path(session_id)
         if not self._adopt and not path.with_name(LOCK_NAME).exists():
             raise SessionLocked(
-                f"session {session_id} has no lock file, so dsh may be writing it; end dsh, then resume it with force"
+                f"session {session_id} has no lock file, so dsh may be writing it; end dsh, then open the store with "
+                "adopt=True"
             )
         return self._take_at(session_id, path)
 

@@ -27,10 +27,15 @@ from .errors import SessionLocked, StoreError
 from .files import FileStore
 
 
-def open_store(root: str | Path | None = None, *, compressed: bool | None = None) -> LiveStore:
-    """The store under *root*; ``$TURNLOG_HOME/sessions`` or ``~/.turnlog/sessions`` unless told otherwise."""
+def open_store(root: str | Path | None = None, *, compressed: bool | None = None, adopt: bool = False) -> LiveStore:
+    """The store under *root*; ``$TURNLOG_HOME/sessions`` or ``~/.turnlog/sessions`` unless told otherwise.
+
+    *compressed*: None keeps what the root has (plain when it is new). *adopt*: also resume sessions without a lock
+    file, as dsh leaves them; make sure that dsh does not run, because nothing shows whether it still writes them.
+    """
     home = Path(os.environ.get("TURNLOG_HOME") or Path.home() / ".turnlog")
-    return LiveStore(FileStore(Path(root) if root is not None else home / "sessions", compressed=compressed))
+    where = Path(root) if root is not None else home / "sessions"
+    return LiveStore(FileStore(where, compressed=compressed, adopt=adopt))
 
 
 class LiveStore:
