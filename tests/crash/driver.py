@@ -180,6 +180,7 @@ class Run:
         self.written = 0
         """How many of them were promised to survive a kill."""
         self._count = 0
+        self._failed = False
         self._session: Session
         self._script: Iterator[tuple[Payload, list[int] | None]]
         self._hash: RunningHash
@@ -290,12 +291,17 @@ class Run:
         batch = self._session.events[self._hash.length :]
         own = [event.line() for event in batch]
         self.lines[self._hash.length :] = own
+        if own and self._failed and self._random.random() < 0.5:  # a caller may give less after a failure
+            own = own[: self._random.randrange(1, len(own) + 1)]
+            batch = batch[: len(own)]
         for _ in range(4 if until_done else 1):
             try:
                 self._count = self._store.append(ID, self._count, lines_of(batch))
             except WriteFailed:
+                self._failed = True
                 self._note_failure()
                 continue
+            self._failed = False
             self._hash.extend_lines(own)
             self._note_failure()
             self.written = self._hash.length

@@ -21,7 +21,7 @@ STATES = 300_000 if FULL else 4_000
 """States of each shard; there are four."""
 SHARE = 1.0 if FULL else 0.02
 """How many of a workload's faults are tried."""
-BUDGET = 24
+BUDGET = 48
 """Workloads in which a planted bug has to be found."""
 
 Record = Callable[[str, object], None]
@@ -65,7 +65,7 @@ def _hunt(mutant: Mutant) -> str | None:
             for seed in range(BUDGET):
                 contend(seed, storage)
             for workload in range(BUDGET):
-                explore(workload, Checker(storage, 0.1), only=mutant.only, faultless=not mutant.only)
+                explore(workload, Checker(storage, 0.1), only=mutant.only, share=0.25, faultless=not mutant.only)
         except Violation as error:
             return str(error)
     return None

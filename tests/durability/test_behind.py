@@ -396,6 +396,31 @@ def test_events_accepted_while_a_session_is_released_hang_nobody() -> None:
     asyncio.run(main())
 
 
+def test_letting_go_waits_for_what_was_told_only() -> None:
+    """An event that comes after the store stopped listening is none that it waits for."""
+    with watched() as (store, live):
+
+        def let_go() -> None:
+            session = Session("s")
+            live.keep(session)
+            say(session, "a")
+            listening = keeper(session)._subscription
+
+            class Slow:
+                def close(self) -> None:
+                    listening.close()
+                    say(session, "too late")
+
+            keeper(session)._subscription = Slow()  # type: ignore[assignment]
+            keeper(session).close()
+
+        thread = threading.Thread(target=let_go, daemon=True)
+        thread.start()
+        thread.join(keeping.PATIENCE)
+        assert not thread.is_alive()
+        assert len(store.lines("s")) == 1
+
+
 @pytest.mark.usefixtures("only_barriers")
 def test_a_release_that_is_refused_says_so_and_never_writes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(behind, "RETRY_WITHIN", 0.001)

@@ -33,7 +33,7 @@ from turnlog.events import (
     is_token,
     thaw,
 )
-from turnlog.events.lossless import dump, freeze
+from turnlog.events.lossless import dump, freeze, join_text, whole_text
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -143,3 +143,33 @@ def test_the_text_of_a_message_is_its_visible_text_tool_results_included() -> No
 )
 def test_a_chunk_is_a_token_when_it_shows_something_of_the_answer(chunk: StreamChunk, shows: bool) -> None:
     assert is_token(chunk) is shows
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "joined"),
+    [
+        ("a", "b", "ab"),
+        ("", "b", "b"),
+        ("a", "", "a"),
+        ("", "", ""),
+        ("a\ud83d", "\ude00b", "a😀b"),
+        ("\ud83d", "\ude00", "😀"),
+        ("ab\ud800", "\udc00cd", "ab\U00010000cd"),
+        ("\udbff", "\udfff", "\U0010ffff"),
+        ("a\ud83d", "b", "a\ud83db"),
+        ("a", "\ude00b", "a\ude00b"),
+        ("a\ude00", "\ud83db", "a\ude00\ud83db"),
+        ("a\ud83d", "\ud83d", "a\ud83d\ud83d"),
+        ("a\ud83d", "", "a\ud83d"),
+    ],
+    ids=ascii,
+)
+def test_halves_of_a_character_that_was_cut_between_two_deltas_are_joined(before: str, after: str, joined: str) -> None:
+    assert join_text(before, after) == joined
+
+
+def test_a_half_that_nothing_completes_is_shown_as_the_replacement_character() -> None:
+    assert whole_text("a\ud83db") == "a\ufffdb"
+    assert whole_text("\udc00") == "\ufffd"
+    assert whole_text("é😀") == "é😀"
+    assert whole_text("plain") == "plain"

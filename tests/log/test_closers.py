@@ -54,8 +54,11 @@ from turnlog.events import (
     TurnEnd,
     TurnStart,
     UsageChunk,
+    Vocabulary,
 )
-from turnlog.log import Closer, Session
+from turnlog.log import AnyEvent, Closer, Session
+from turnlog.log.closers import closers
+from turnlog.log.event import event_class
 
 END_STEP = Closer(StepEnd(turn=1, step=1))
 END_TURN = Closer(TurnEnd(turn=1, reason=Interrupted()))
@@ -316,6 +319,33 @@ def test_the_interrupted_answer_comes_before_the_results_of_calls() -> None:
     session.append(chunk(TextDelta(0, "more")))
     assert kinds(session) == ["assistant/message", "tool/result", "step/end", "turn/end"]
     assert [closer.sources for closer in session.owed()] == [(5,), (4,), None, None]
+
+
+def foreign_chunk(seq: int, text: str) -> AnyEvent:
+    """A text delta as another program stored it."""
+    data = {"turn": 1, "step": 1, "chunk": {"type": "text-delta", "index": 0, "text": text}}
+    kind: Any = event_class(Vocabulary.core.codec)
+    return kind("assistant/chunk", seq, 0, json.dumps(data).encode())  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "text"),
+    [
+        (["a\ud83d", "\ude00b"], "a😀b"),
+        (["a\ud83d"], "a\ufffd"),
+        (["a\ud83d", "b"], "a\ufffdb"),
+        (["\ude00"], "\ufffd"),
+        (["é", "\u2028"], "é\u2028"),
+    ],
+    ids=ascii,
+)
+def test_a_character_cut_between_two_deltas_is_whole_in_the_interrupted_answer(deltas: list[str], text: str) -> None:
+    session = in_step()
+    events = [*session.events, *(foreign_chunk(seq, delta) for seq, delta in enumerate(deltas, 3))]
+    payload = closers(events, len(events), lambda: SOURCE)[0].payload
+    assert isinstance(payload, AssistantMessage)
+    assert payload.message.content == (TextBlock(text),)
+    assert session.append(payload).data == payload
 
 
 # -- the closed view of a stored log -----------------------------------------------------------------------------------

@@ -211,3 +211,55 @@ def test_plugins_go_with_the_fork() -> None:
     assert child.vocabulary is WITH_PLUGINS
     assert child.append(Weather(city="Bonn")).ignorable
     assert [event.data.city for event in child.select(Weather)] == ["Ulm", "Bonn"]
+
+
+# -- going on with a stored session ------------------------------------------------------------------------------------
+
+
+def resumed(session: Session) -> Session:
+    return Session.resumed(stored(session), clock=iter(range(5000, 6000)).__next__)
+
+
+def test_a_resumed_session_is_the_same_log_and_can_be_written() -> None:
+    before = finished()
+    session = resumed(before)
+    assert lines(session) == lines(before)
+    assert session.header == before.header
+    assert session.derive_messages() == before.derive_messages()
+    session.append(TurnStart(turn=2))
+    assert len(before) == 8
+
+
+def test_settling_closes_what_is_open_and_then_marks_the_end_of_the_old_life() -> None:
+    before = in_step()
+    before.append(asks("c1"))
+    session = resumed(before)
+    session.settle()
+    assert types(session, 4) == ["tool/call", "tool/result", "step/end", "turn/end", "session/end-seed"]
+    assert {event.time for event in session.events[4:8]} == {before.events[-1].time}
+    session.append(TurnStart(turn=2))
+
+
+def test_settling_twice_and_resuming_what_was_settled_adds_nothing() -> None:
+    session = resumed(finished())
+    session.settle()
+    once = lines(session)
+    session.settle()
+    assert lines(session) == once
+    again = resumed(session)
+    again.settle()
+    assert lines(again) == once
+
+
+def test_an_empty_log_has_no_old_life_to_mark() -> None:
+    session = resumed(empty())
+    session.settle()
+    assert len(session) == 0
+
+
+def test_only_format_0_is_resumed() -> None:
+    header = SessionHeader(version=4, id="p", created_at=1)
+    rows = Rows(event_class(WITH_PLUGINS.codec))
+    session = Session.stored(header, rows, Surface(), vocabulary=WITH_PLUGINS, read_only="x", closes=False)
+    with pytest.raises(ForkError, match="only format 0 is written"):
+        Session.resumed(session)

@@ -207,12 +207,13 @@ def test_a_record_ends_where_its_line_ends() -> None:
         assert outcome(text)[0] == "refused"
 
 
-def test_one_record_over_two_lines_beside_two_records_on_one_line_is_refused() -> None:
-    """As many records as lines, but not one on each."""
+@pytest.mark.parametrize("between", [b"", b" "])
+def test_one_record_over_two_lines_beside_two_records_on_one_line_is_refused(between: bytes) -> None:
+    """As many records as lines, but not one on each; the parser of whole blocks would not mind."""
     events = [{"type": "feedback/record", "seq": seq, "time": 1, "data": {"text": "x"}} for seq in range(3)]
     first, second, third = map(compact, events)
-    text = joined([RICH.lines()[0], first[:20], first[20:] + second, third])
-    split = joined([RICH.lines()[0], first[:22] + b" ", first[22:] + b" " + second, third])
-    for one in (text, split):
-        assert naive.read(one).status == "invalid"
-        assert verify(one).verdict == "refused"
+    cut = first.index(b'"seq"')
+    text = joined([RICH.lines()[0], first[:cut], first[cut:] + between + second, third])
+    assert naive.read(text).status == "invalid"
+    assert outcome(text)[:2] == ("refused", "not-json")
+    assert outcome(text)[2].line == 2

@@ -43,6 +43,7 @@ from turnlog.events import (
     TurnEnd,
     TurnStart,
 )
+from turnlog.events.lossless import join_text, whole_text
 
 from .event import AnyEvent, Replace
 
@@ -105,12 +106,13 @@ class _Attempt:
             return
         known = self.blocks.get(index)
         so_far = known.text if isinstance(known, TextBlock | ReasoningBlock) else ""
-        self.blocks[index] = kind(so_far + text)
+        self.blocks[index] = kind(join_text(so_far, text))
 
     def visible(self) -> tuple[Block, ...]:
         if self.failed:
             return ()
-        return tuple(b for b in self.blocks.values() if isinstance(b, TextBlock | ReasoningBlock) and b.text.strip())
+        shown = [b for b in self.blocks.values() if isinstance(b, TextBlock | ReasoningBlock) and b.text.strip()]
+        return tuple(type(b)(whole_text(b.text)) for b in shown)  # a half of a character may be the last thing said
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ from .header import header_line
 from .liveness import LOCK_NAME
 from .lock import SessionLock
 from .logfile import LogFile
-from .names import encode_project, encode_session, log_files, session_directories
+from .names import encode_project, encode_session, log_files, places, session_directories
 from .read import ReadLog, read_log
 from .source import Source
 
@@ -115,7 +115,7 @@ class FileStore:
 
     def create(self, header: SessionHeader) -> None:
         """See :meth:`Store.create`. Nothing is on disk before the first append."""
-        if header.id in self._created or log_files(self._directory(header)):
+        if header.id in self._created or any(map(log_files, places(self.root, header.id))):
             raise AppendConflict(f"session {header.id!r} exists already; choose another id, or resume it")
         self._created[header.id] = header
 
@@ -189,6 +189,8 @@ class FileStore:
         try:
             self._make_directories(directory)
         except OSError as error:
+            self._above = None  # what is there may have changed
+            self._kept.clear()
             raise WriteFailed(
                 f"{directory} cannot be made: {error.strerror or error}; the session stays in memory"
             ) from error

@@ -73,6 +73,12 @@ def session_directories(root: Path) -> Iterator[Path]:
         yield from _directories(project)
 
 
+def places(root: Path, session_id: str) -> list[Path]:
+    """Where a session of this id may be: a directory of its name in each project that is there."""
+    name = encode_session(session_id)
+    return [project / name for project in _directories(root)]
+
+
 def _directories(parent: Path) -> list[Path]:
     """The directories in *parent* by name. A root may hold many thousands, so none is looked at one by one."""
     try:

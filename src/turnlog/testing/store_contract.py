@@ -78,6 +78,8 @@ class StoreContract:
         store.append(session.id, 0, _lines(session))
         with _refused(AppendConflict, "create of an id that is taken"):
             store.create(SessionHeader(version=0, id=session.id, created_at=5))
+        with _refused(AppendConflict, "create of an id that another project has"):
+            store.create(SessionHeader(version=0, id=session.id, created_at=5, cwd="/elsewhere"))
         _same(_read(store, session.id), _lines(session), "the refused create changed nothing")
 
     def test_an_unknown_session_is_not_found(self) -> None:
