@@ -1,4 +1,4 @@
-"""Two writers of one session, and others who change its file: who may write, and who must never again."""
+"""Two writers of one session, others who change its file, and two batches at one place: what must never mix."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 
 from turnlog.log import Session
 from turnlog.store.encode import lines_of
-from turnlog.store.errors import ConcurrentWriter, SessionLocked
+from turnlog.store.errors import ConcurrentWriter, SessionLocked, WriteFailed
 from turnlog.store.files import FileStore
 from turnlog.store.read import read_log
 from turnlog.store.source import Source
 
 from .driver import Storage, script
 from .recovery import DIRECTORY, HEADER, ID, ROOT, Locks, Violation, name_of, own_lines, path_of, take
-from .simfs import File, Name, SimFs, SimHandle
+from .simfs import Fault, File, Name, SimFs, SimHandle, apply
 
 
 class Contest:
@@ -62,7 +62,7 @@ class Contest:
                 if attempt == 1:
                     self.first.sync(ID)
                 else:
-                    self.first.append(ID, None, [b'{"type":"session/end-seed","seq":9999,"time":1,"data":{}}'])
+                    self.first.append(ID, None, [_line(9999, 1)])
             except ConcurrentWriter:
                 pass
             else:
@@ -119,7 +119,7 @@ def replaced(contest: Contest) -> None:
     """Another file has the name now, perhaps of the same size."""
     content = contest.file.cache
     directory = contest.fs.directory(DIRECTORY)
-    contest.first.append(ID, None, [b'{"type":"session/end-seed","seq":9998,"time":1,"data":{}}'])
+    contest.first.append(ID, None, [_line(9998, 1)])
     directory.do(Name(name_of(contest.compressed), File(content)))
     contest.expect_finished()
 
@@ -130,7 +130,31 @@ def removed(contest: Contest) -> None:
     contest.expect_finished()
 
 
-CONTESTS: Final[tuple[Callable[[Contest], None], ...]] = (locked, fenced, grew, shrank, replaced, removed)
+def refused(contest: Contest) -> None:
+    """A batch is refused half way, another one follows: they never mix, whatever a power cut keeps of them."""
+    contest.first.sync(ID)
+    before = [event.line() for event in contest.session.events]
+    first, other = ([_line(len(before) + at, time) for at in range(count)] for time, count in ((1, 9), (2, 1)))
+    contest.fs.faults = (Fault(len(contest.fs.calls), "short-enospc"),)
+    try:
+        contest.first.append(ID, None, first)
+    except WriteFailed:
+        contest.first.append(ID, None, other)
+    file = contest.file
+    for kept in itertools.product((True, False), repeat=len(file.pending)):
+        content = file.disk
+        for one, keep in zip(file.pending, kept, strict=True):
+            content = apply(content, one) if keep else content
+        found = own_lines(read_log(Source(content)))
+        if found not in (before, [*before, *other], [*before, *first][: len(found)]):
+            raise Violation(f"a refused batch and a later one are mixed: {found[len(before) :]}")
+
+
+def _line(seq: int, time: int) -> bytes:
+    return b'{"type":"session/end-seed","seq":%d,"time":%d,"data":{}}' % (seq, time)
+
+
+CONTESTS: Final[tuple[Callable[[Contest], None], ...]] = (locked, fenced, grew, shrank, replaced, removed, refused)
 
 
 def contend(seed: int, storage: Storage) -> None:

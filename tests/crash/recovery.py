@@ -33,7 +33,7 @@ ROOT: Final = Path("/sessions")
 PLACE: Final = ("sessions", "--w--", ID)
 DIRECTORY: Final = Path("/", *PLACE)
 
-HOLES: Final = frozenset({"nul-bytes", "frame-damaged", "no-header"})
+HOLES: Final = frozenset({"nul-bytes", "not-utf8", "frame-damaged"})
 """How a log is refused that has a hole (never after a loss that leaves none)."""
 
 

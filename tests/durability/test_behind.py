@@ -409,7 +409,8 @@ def test_letting_go_waits_for_what_was_told_only() -> None:
             class Slow:
                 def close(self) -> None:
                     listening.close()
-                    say(session, "too late")
+                    if len(session) == 1:  # the store itself ends everything once more
+                        say(session, "too late")
 
             keeper(session)._subscription = Slow()  # type: ignore[assignment]
             keeper(session).close()
@@ -502,8 +503,10 @@ def test_a_resume_that_fails_or_is_cancelled_keeps_nobody_out(tmp_path: Path) ->
                 resuming = asyncio.create_task(store.resume("s"))
                 await asyncio.sleep(0.0005)
                 resuming.cancel()
-                with pytest.raises((asyncio.CancelledError, SessionLocked)):
-                    await resuming
+                try:
+                    await store.release(await resuming)  # it was faster than the cancellation
+                except (asyncio.CancelledError, SessionLocked):
+                    pass
             while True:  # a cancelled one may still be about to let go
                 try:
                     resumed = await other.resume("s")

@@ -130,15 +130,15 @@ class LogFile:
             content = frame_of(self._header) + frame_of(data)
         try:
             self._remove_failed()
+            self._tried = content
             write_new(self._fs, self.path, content, self._suffix)
         except FileExistsError:
             raise self._finish(f"{self.path} was made by another writer in the meantime") from None
         except OSError as error:
-            self._tried = content
             raise WriteFailed(
                 f"{self.path} cannot be made: {error.strerror or error}; the session stays in memory"
             ) from error
-        self._exists = True
+        self._exists, self._tried = True, None
         self.size = self._durable = len(content)
 
     def _remove_failed(self) -> None:
