@@ -162,5 +162,5 @@ def contend(seed: int, storage: Storage) -> None:
     for what in CONTESTS:
         try:
             what(Contest(seed, storage))
-        except (Violation, ConcurrentWriter) as error:
-            raise Violation(f"{error}\n{what.__name__}, seed {seed}") from error
+        except Exception as error:
+            raise Violation(f"{error!r}\n{what.__name__}, seed {seed}") from error

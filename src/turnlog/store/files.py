@@ -280,7 +280,7 @@ class FileStore:
                     remedy="turnlog convert makes a format-0 session of it.",
                 )
             )
-        odd = [one for one in log.findings if one.code in ("crlf", "bom", "unknown-type")]
+        odd = [one for one in log.findings if one.code in ("crlf", "bom", "unknown-type") or _ends_inside(log, one)]
         if odd:
             raise LogUnsupported(
                 msgspec.structs.replace(
@@ -347,6 +347,12 @@ class FileStore:
             for file in log_files(directory):
                 return file.compressed
         return False
+
+
+def _ends_inside(log: ReadLog, finding: Finding) -> bool:
+    """Whether it says that the last frame is whole and ends inside a record: there is no place to cut but before all
+    the whole records of that frame."""
+    return finding.code == "frame-layout" and log.torn is not None and finding.place.offset == log.torn.offset
 
 
 def _has(log: ReadLog, code: str) -> bool:
