@@ -280,7 +280,11 @@ class FileStore:
                     remedy="turnlog convert makes a format-0 session of it.",
                 )
             )
-        odd = [one for one in log.findings if one.code in ("crlf", "bom", "unknown-type") or _ends_inside(log, one)]
+        odd = [
+            one
+            for one in log.findings
+            if one.code in ("crlf", "bom", "unknown-type", "retired-type") or _ends_inside(log, one)
+        ]
         if odd:
             raise LogUnsupported(
                 msgspec.structs.replace(
