@@ -16,7 +16,7 @@ from zlib import crc32
 from turnlog.events import Vocabulary
 from turnlog.log import SessionHeader
 from turnlog.log.event import event_class, event_decoder, line_class
-from turnlog.store import bulk, lines, proven, read
+from turnlog.store import bulk, files, lines, proven, read
 from turnlog.store.attest import RunningHash, Seal, attest_line, read_attestation
 from turnlog.store.errors import LogCorrupt, SessionLocked
 from turnlog.store.files import FileStore
@@ -221,7 +221,8 @@ def check_seals(log: ReadLog, side: bytes, *states: str) -> None:
 
 @contextmanager
 def quick_reading() -> Iterator[None]:
-    """Make the classes that decode a log once instead of once per log; they are the same for all logs here."""
+    """Make the classes that decode a log once instead of once per log; they are the same for all logs here. And stop
+    the clock."""
     classes: dict[bool, Any] = {}
 
     def one_class(codec: Any, *, replace: Any = None, any_type: bool = False) -> Any:
@@ -231,6 +232,7 @@ def quick_reading() -> Iterator[None]:
 
     decoder, line = cache(event_decoder), cache(line_class)
     with (
+        patch.object(files, "epoch_ms", lambda: 1_000),
         patch.object(read, "event_class", one_class),
         patch.object(bulk, "event_decoder", decoder),
         patch.object(bulk, "line_class", line),

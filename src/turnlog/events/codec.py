@@ -168,17 +168,12 @@ def _undecodable(type: str, raw: bytes, error: Exception) -> Message:
     return Message(role, (Opaque("undecodable", block),), Opaque("undecodable", {"kind": "undecodable"}), "")
 
 
-def plainly_shown(type: str, raw: Any) -> bool:
-    """Whether a surface event shows a message, as far as that is plain without decoding it: false is "look closer"."""
-    return type in ALWAYS_SHOWN or _not_empty(raw, 0, _PREFIX) is not None
-
-
 ALWAYS_SHOWN: Final = frozenset({"user/message", "tool/result", "steering/message"})
 """Surface types whose messages are shown whatever they hold; answers and prompts may be empty."""
 
-_not_empty: Final = re.compile(rb'"message":\{"role":"assistant","content":\[\{').search
-"""Searches stored bytes where they lie; taking them out first would cost more than the search."""
-_PREFIX: Final = 90
+not_empty: Final = re.compile(rb'"message":\{"role":"assistant","content":\[\{').search
+"""Finds the first block of a canonical answer in its stored bytes; called with 0 and :data:`PREFIX`."""
+PREFIX: Final = 90
 """Bytes in which every writer of canonical answers has come to the first block."""
 
 

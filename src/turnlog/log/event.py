@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, Raw, Struct, StructMeta, UnsetType, field
 from msgspec.structs import force_setattr
 
 from turnlog.events import Codec, Message, Payload, UndecodablePayload, Vocabulary, message_of
-from turnlog.events.codec import plainly_shown
+from turnlog.events.codec import ALWAYS_SHOWN, PREFIX, not_empty
 from turnlog.events.lossless import MAX_SAFE, AnyInstance, dump
 
 D_co = TypeVar("D_co", bound=Payload, covariant=True)
@@ -175,7 +175,9 @@ def is_event(event: AnyEvent, kind: type[P]) -> TypeGuard[SessionEvent[P]]:
 
 def shows_message(event: AnyEvent) -> bool:
     """Whether a surface event has a message; decodes it only where that is not plain from the stored bytes."""
-    return (event._data is UNSET and plainly_shown(event.type, event._raw)) or event.message is not None
+    if event._data is UNSET and not_empty(event._raw, 0, PREFIX) is not None:  # searched where it lies: no copy
+        return True
+    return event.type in ALWAYS_SHOWN or event.message is not None
 
 
 decode_ranges = msgspec.json.Decoder(tuple[int | tuple[int, int], ...]).decode
