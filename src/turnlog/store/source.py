@@ -287,6 +287,9 @@ def is_utf8(text: bytes) -> bool:
     in pieces, and only pieces that are not ASCII are decoded."""
     start, size = 0, len(text)
     try:
+        if size <= _PIECE:
+            text.decode()
+            return True
         while start < size:
             stop = text.rfind(b"\n", start, start + _PIECE) + 1 or text.find(b"\n", start) + 1 or size
             piece = text[start:stop]
