@@ -65,3 +65,9 @@ def test_a_plugin_spoken_of_in_format_4_is_no_fault() -> None:
     log.turn()
     log.user('the word "plugin"')
     assert codes(verify(log.text()).findings, "fault") == []
+
+
+def test_a_source_of_another_meaning_in_format_4_is_no_fault() -> None:
+    log = Log(version=4)
+    log.add("session/title", {"title": "x", "source": {"kind": "plugin", "plugin": "x"}})
+    assert codes(verify(log.text()).findings, "fault") == []

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from msgspec import UNSET
+
 from turnlog.events import Payload, RequestHeader, shape_faults
 from turnlog.events.lenient import parse
 from turnlog.events.shapes import REASON_FAULT
@@ -33,7 +35,8 @@ def format_faults(format: Format, event: AnyEvent, payload: Payload) -> Iterator
         yield f"$: {format.name} has no sourceEventSeqs on an answer; the stream is in the message"
     if event.type == "request/header" and format.version >= _PROMPT_EVENT_FROM and "system" in _header(event):
         yield f"$.header.system: {format.name} keeps the system prompt in a system/message event"
-    if format.version >= _OWN_KINDS_FROM and b'"plugin"' in event.raw and _source_kind(event) == "plugin":
+    shown = event.surface_op is not UNSET  # other events may have a source of their own, of another meaning
+    if shown and format.version >= _OWN_KINDS_FROM and b'"plugin"' in event.raw and _source_kind(event) == "plugin":
         yield f"$.message.source.kind: 'plugin' is no source kind of {format.name}; each plugin has its own"
 
 
