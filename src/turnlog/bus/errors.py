@@ -1,0 +1,45 @@
+"""What can go wrong between a dispatcher and its listeners.
+
+::
+
+    TurnlogError
+    └── HookError            names event, listener, file and line
+        ├── HookContract     a listener broke the rules of its mode (code HOOK_CONTRACT)
+        ├── HookTimeout      it ran longer than its deadline (code HOOK_TIMEOUT)
+        └── HookMismatch     at registration: it does not fit the mode of its event
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from turnlog.log import TurnlogError
+
+
+class HookError(TurnlogError):
+    """A listener failed as a listener (what it raises itself is passed on as it is)."""
+
+    code: ClassVar[str] = "HOOK"
+
+    def __init__(self, event: str, listener: str, fault: str) -> None:
+        super().__init__(f"{event}: {listener} {fault}")
+        self.event = event
+        self.listener = listener
+
+
+class HookContract(HookError):
+    """It returned without ``next`` or ``stop``, called ``next`` twice, or gave an outcome of another chain."""
+
+    code = "HOOK_CONTRACT"
+
+
+class HookTimeout(HookError):
+    """It was cancelled at its deadline."""
+
+    code = "HOOK_TIMEOUT"
+
+
+class HookMismatch(HookError, TypeError):
+    """It cannot be called as its event's mode calls listeners."""
+
+    code = "HOOK_MISMATCH"

@@ -1,0 +1,1 @@
+"""The seam to providers: requests, the chunk stream, adapters."""

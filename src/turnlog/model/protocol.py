@@ -1,0 +1,47 @@
+"""The seam to providers: one async stream of chunks for a request."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from turnlog.events import StreamChunk
+
+from .request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What an adapter knows of its route."""
+
+    provider: str
+    model: str
+    context_window: int | None = None
+    """Tokens; None when the route does not say."""
+    max_tokens: int | None = None
+    """What the adapter asks for when nobody says (logged as an adapter default); None leaves it to the provider."""
+    reasoning_effort: str | None = None
+    """Likewise."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A provider's model, a scripted one, a recorded one: anything that streams chunks for a request."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """Its route."""
+        ...
+
+    def stream(self, request: Request) -> AsyncGenerator[StreamChunk, None]:
+        """The answer, chunk by chunk, ending with a ``Finish``.
+
+        A failure is the last chunk (``Finish(FinishError(failure))``), not an exception; what is raised nevertheless
+        is a bug of the adapter. Cancelling, or closing the generator early, closes the connection.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections. Idempotent."""
+        ...

@@ -1,0 +1,1 @@
+"""Tools from typed functions, and the pipeline every call passes."""
