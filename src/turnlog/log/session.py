@@ -53,6 +53,7 @@ from .grammar import Grammar
 from .header import FORMAT, SessionHeader
 from .lineage import check_whole, inherit, settle
 from .projection import MESSAGES, AnyProjection, LogProjection, Messages, Projector, SurfaceProjection, View
+from .proof import ProofKeeper, RequestProof
 from .rows import RUN_TYPES, Events, PackedRun, Rows
 from .subscription import BATCH, Subscription
 from .surface import Plan, Surface, check_rewrite, check_shadowed, check_sources
@@ -126,6 +127,7 @@ class Session:
         self._thread = _current_thread()
         self._door = Door()
         self._durability: Durability | None = None
+        self._proofs: ProofKeeper | None = None
         self._closes = False
         self._closers: tuple[AnyEvent, ...] | None = None
 
@@ -591,9 +593,15 @@ class Session:
             done += 1
         return done
 
-    def attach(self, durability: Durability) -> None:
-        """For stores: take over keeping this session."""
+    def attach(self, durability: Durability, proofs: ProofKeeper | None = None) -> None:
+        """For stores: take over keeping this session, and the proofs of what its model was shown."""
         self._durability = durability
+        self._proofs = proofs
+
+    def attest(self, proof: RequestProof) -> None:
+        """Have *proof* kept beside the log; without a store nothing keeps it."""
+        if self._proofs is not None:
+            self._proofs.attest(proof)
 
     async def durable(self) -> Durable | Volatile:
         """Wait until everything logged so far survives power loss. Without a store: :class:`Volatile`, at once.
