@@ -1,1 +1,46 @@
 """The seam to providers: requests, the chunk stream, adapters."""
+
+from .assembler import Assembler
+from .errors import AssemblyError, Diverged, ModelError, ScriptError, UnknownProvider
+from .protocol import Model, ModelInfo
+from .request import Request
+from .scripted import (
+    Gate,
+    ScriptedModel,
+    call,
+    crash,
+    cut,
+    error,
+    max_tokens,
+    raw,
+    reasoning,
+    stop,
+    text,
+    usage,
+    wait,
+)
+
+__all__ = [
+    "Assembler",
+    "AssemblyError",
+    "Diverged",
+    "Gate",
+    "Model",
+    "ModelError",
+    "ModelInfo",
+    "Request",
+    "ScriptError",
+    "ScriptedModel",
+    "UnknownProvider",
+    "call",
+    "crash",
+    "cut",
+    "error",
+    "max_tokens",
+    "raw",
+    "reasoning",
+    "stop",
+    "text",
+    "usage",
+    "wait",
+]
