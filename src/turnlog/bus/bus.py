@@ -16,7 +16,7 @@ from turnlog.log import AnyEvent, Session, SessionEvent, Subscription
 from . import dispatch
 from .errors import HookMismatch
 from .events import Emit, Parallel, Serial, Waterfall
-from .listeners import Listener, Registration, check_fits
+from .listeners import Listener, Registration, check_fits, place_of
 from .outcome import Next, Outcome, reached
 from .trace import Dispatch, Trace
 
@@ -81,7 +81,7 @@ class Bus:
         listener's own time (waits in ``next`` not counted), None for no limit. Raises ``HookMismatch`` when the
         listener does not fit the event's mode.
         """
-        wire, mode = _wire_and_mode(event)
+        wire, mode = _wire_and_mode(event, listener)
         where = check_fits(wire, mode, listener)
         limit = self._deadline if deadline == "default" else deadline
         registration = Registration(self._forget, event, listener, where, limit)
@@ -111,7 +111,8 @@ class Bus:
 
     def emit(self, event: Emit) -> None:
         """Tell all, in order, now. What a listener raises is logged and goes no further."""
-        if listeners := self._listeners.get(type(event), ()):
+        listeners = self._listeners.get(type(event), ())
+        if listeners or self._traces:
             with self._dispatch(event.wire, "emit") as record:
                 dispatch.emit(record, listeners, event)
 
@@ -167,12 +168,18 @@ def _key(event: type) -> type | str:
     return event.event_type if issubclass(event, Payload) else event
 
 
-def _wire_and_mode(event: type) -> tuple[str, str]:
+def _wire_and_mode(event: type, listener: Listener) -> tuple[str, str]:
     if not isinstance(event, type):
-        raise HookMismatch(repr(event), "the listener", "listens to a class: a hook event or a payload class")
+        raise HookMismatch(repr(event), place_of(listener), "listens to no class, but to one of its objects or a name")
     if issubclass(event, Payload):
+        if not event.event_type:
+            remedy = "name one type of event, or hear all of them with session.subscribe(listener)"
+            raise HookMismatch(event.__name__, place_of(listener), f"listens to a base class; {remedy}")
         return event.event_type, "session"
     for base, mode in ((Waterfall, "waterfall"), (Serial, "serial"), (Parallel, "parallel"), (Emit, "emit")):
         if issubclass(event, base):
+            if not isinstance(getattr(event, "wire", None), str):
+                remedy = 'give the class `wire: ClassVar[str] = "domain/what"`'
+                raise HookMismatch(event.__name__, place_of(listener), f"listens to an event with no name; {remedy}")
             return event.wire, mode
-    raise HookMismatch(event.__name__, "the listener", "listens to something that is neither a hook nor a payload")
+    raise HookMismatch(event.__name__, place_of(listener), "listens to something that is neither a hook nor a payload")

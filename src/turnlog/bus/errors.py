@@ -17,7 +17,7 @@ from turnlog.log import TurnlogError
 
 
 class HookError(TurnlogError):
-    """A listener failed as a listener (what it raises itself is passed on as it is)."""
+    """A listener failed as a listener (what it raises itself is passed on as it is, with a note)."""
 
     code: ClassVar[str] = "HOOK"
 
@@ -28,7 +28,7 @@ class HookError(TurnlogError):
 
 
 class HookContract(HookError):
-    """It returned without ``next`` or ``stop``, called ``next`` twice, or gave an outcome of another chain."""
+    """It broke the rules of its mode, for example returned without ``next`` or ``stop``, or called ``next`` twice."""
 
     code = "HOOK_CONTRACT"
 
@@ -43,3 +43,9 @@ class HookMismatch(HookError, TypeError):
     """It cannot be called as its event's mode calls listeners."""
 
     code = "HOOK_MISMATCH"
+
+
+def blame(error: Exception, wire: str, where: str) -> None:
+    """Note on what a listener raised which listener it was; it shows in tracebacks and in ``error.__notes__``."""
+    if not isinstance(error, HookError):  # which says so itself
+        error.add_note(f"raised by {where}, a listener of {wire}")

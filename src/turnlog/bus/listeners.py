@@ -53,46 +53,53 @@ class Registration:
 
 def place_of(listener: Listener) -> str:
     """``name (file:line)`` of a function, method, partial or callable object."""
+    if not callable(listener):
+        return repr(listener)
     inner: Any = listener
     while isinstance(inner, functools.partial):
         inner = inner.func
     inner = inspect.unwrap(inner)
     inner = getattr(inner, "__func__", inner)
-    if not hasattr(inner, "__code__") and not isinstance(inner, type):
-        inner = type(inner)
-        code = getattr(inner.__dict__.get("__call__"), "__code__", None)
+    if not hasattr(inner, "__qualname__"):  # an object with __call__
+        inner, name = type(inner).__call__, type(inner).__qualname__
     else:
-        code = getattr(inner, "__code__", None)
-    name = inner.__qualname__
+        name = inner.__qualname__
+    code = getattr(inspect.unwrap(inner), "__code__", None)
     return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def is_async(listener: Listener) -> bool:
-    """Whether calling it gives an awaitable, as far as its definition says."""
+    """Whether calling it gives an awaitable, as far as its definition (or that of what it wraps) says."""
     inner: Any = listener
     while isinstance(inner, functools.partial):
         inner = inner.func
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__dict__.get("__call__"))
+    inner = inspect.unwrap(inner)
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
 
 
 def check_fits(wire: str, mode: str, listener: Listener) -> str:
     """Where the listener is defined; :class:`HookMismatch` unless it can be called as its mode calls it."""
-    if not callable(listener):
-        raise HookMismatch(wire, repr(listener), "is not callable; pass a function")
     where = place_of(listener)
+    if not callable(listener):
+        raise HookMismatch(wire, where, "is not callable; a listener is a function")
     asynchronous = mode in ("waterfall", "serial", "parallel")
     if is_async(listener) is not asynchronous:
-        wanted = "an `async def`" if asynchronous else "a plain `def`, because its event is told synchronously"
-        raise HookMismatch(wire, where, f"does not fit: a listener of a {mode} event is {wanted}")
+        wanted = "`async def`s" if asynchronous else "plain `def`s, because they are told synchronously"
+        raise HookMismatch(wire, where, f"does not fit: {mode} listeners are {wanted}")
     takes = ("event", "next") if mode == "waterfall" else ("event",)
+    if reason := _refuses(listener, takes):
+        raise HookMismatch(wire, where, f"does not fit: {mode} listeners take ({', '.join(takes)}): {reason}")
+    return where
+
+
+def _refuses(listener: Listener, takes: tuple[str, ...]) -> str | None:
+    """Why it cannot be called with these arguments; None when it can, or is a built-in that does not say."""
     try:
-        signature = inspect.signature(listener)
-    except (TypeError, ValueError):  # a built-in that does not say
-        return where
+        signature = inspect.signature(listener, follow_wrapped=False)
+    except (TypeError, ValueError) as error:
+        return str(error) if isinstance(listener, functools.partial) else None
     try:
         signature.bind(*takes)
     except TypeError as error:
-        raise HookMismatch(
-            wire, where, f"does not fit: a listener of a {mode} event takes ({', '.join(takes)}): {error}"
-        ) from None
-    return where
+        return str(error)
+    return None

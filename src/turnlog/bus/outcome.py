@@ -6,15 +6,20 @@ refused by the type checkers where they can see it, and by the bus always.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Final, Generic, Protocol, TypeVar, final
+from collections.abc import Coroutine
+from typing import Any, Final, Generic, Protocol, TypeVar, final
 
 E_contra = TypeVar("E_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 T = TypeVar("T")
 
-_MADE_HERE: Final = object()
+
+class _MadeHere:
+    """What only this module has; with it, no program's own ``Outcome(…)`` passes a type checker."""
+
+
+_MADE_HERE: Final = _MadeHere()
 
 
 @final
@@ -23,7 +28,7 @@ class Outcome(Generic[R_co]):
 
     __slots__ = ("_frame", "_reason", "_value")
 
-    def __init__(self, value: R_co, frame: object, reason: str | None, made_by: object) -> None:
+    def __init__(self, value: R_co, frame: object, reason: str | None, made_by: _MadeHere) -> None:
         """For the bus. A program that calls it gets a :class:`TypeError`."""
         if made_by is not _MADE_HERE:
             raise TypeError("an Outcome comes from `await next(event)` or `stop(value, reason=…)`, not from its class")
@@ -38,7 +43,7 @@ class Outcome(Generic[R_co]):
 
     @property
     def stopped(self) -> str | None:
-        """Why a listener ended the chain before the default ran; None when the default was reached."""
+        """Why a listener ended the chain with its own value (:func:`stop`); None when it came from the default."""
         return self._reason
 
     def with_value(self, value: T) -> Outcome[T]:
@@ -53,7 +58,7 @@ class Outcome(Generic[R_co]):
 class Next(Protocol[E_contra, R_co]):
     """The rest of a chain. ``next()`` passes the same event on, ``next(event)`` another one; once, and awaited."""
 
-    def __call__(self, event: E_contra = ..., /) -> Awaitable[Outcome[R_co]]: ...
+    def __call__(self, event: E_contra = ..., /) -> Coroutine[Any, Any, Outcome[R_co]]: ...
 
 
 class Stopped:
@@ -79,4 +84,4 @@ def reached(value: R, frame: object, reason: str | None = None) -> Outcome[R]:
 
 def frame_of(outcome: Outcome[object]) -> object:
     """For the bus: the chain an outcome came from, or :data:`STOPPED`."""
-    return outcome._frame
+    return getattr(outcome, "_frame", None)  # made without its __init__, it has none

@@ -15,7 +15,8 @@ class Ran:
     where: str
     """``name (file:line)``."""
     outcome: str = "running"
-    """``returned``, ``passed on``, ``stopped``, ``answered``, ``raised`` or, cut off by a cancel, ``running``."""
+    """``returned``, ``passed on``, ``stopped``, ``answered``, ``raised``, ``let through`` (what was raised further
+    inside), ``cancelled``, or ``running``."""
     detail: str | None = None
     """The reason of a stop, or what was raised."""
     seconds: float = 0.0
@@ -23,7 +24,9 @@ class Ran:
 
     def raised(self, error: BaseException) -> None:
         """Note a failure."""
-        self.outcome, self.detail = "raised", f"{type(error).__name__}: {error}"
+        if self.outcome == "running":
+            self.outcome = "raised"
+        self.detail = f"{type(error).__name__}: {error}"
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -57,6 +60,9 @@ class Dispatch:
         except Exception as error:
             ran.raised(error)
             raise
+        except BaseException:  # cancelled, or the program is being ended
+            ran.outcome = "cancelled"
+            raise
         finally:
             ran.seconds += perf_counter() - started
         if ran.outcome == "running":
@@ -76,12 +82,17 @@ class Dispatch:
         for one in self.ran:
             detail = "" if one.detail is None else f": {one.detail}"
             lines.append(f"  {one.where} {one.outcome}{detail} {one.seconds * 1000:.2f} ms")
+        if self.reached_default is not None:
+            lines.append(f"  the default {'ran' if self.reached_default else 'did not run'}")
         return "\n".join(lines)
 
 
 @dataclass(slots=True)
 class Trace:
-    """The dispatches of one ``with bus.trace() as trace:`` block, in the order they began."""
+    """The dispatches of one ``with bus.trace() as trace:`` block, in the order they began, of every task.
+
+    Facts that nobody listens to are not dispatched and do not appear.
+    """
 
     dispatches: list[Dispatch] = field(default_factory=list)
 
