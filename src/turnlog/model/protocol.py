@@ -23,6 +23,8 @@ class ModelInfo:
     """What the adapter asks for when nobody says (logged as an adapter default); None leaves it to the provider."""
     reasoning_effort: str | None = None
     """Likewise."""
+    streams: bool = True
+    """False for a route asked without streaming: its chunks are assembled but not logged, the message cites none."""
 
 
 @runtime_checkable
