@@ -1,5 +1,53 @@
-"""What tests of programs built on Turnlog use: the contract that every store keeps."""
+"""What tests of programs built on Turnlog use, loaded when first used.
 
-from .store_contract import StoreContract
+=====================  ====================================================================================
+`ScriptedModel`        a model that says what a test wrote down; its parts are in `turnlog.model`
+`LoopbackServer`       the same over real HTTP and server-sent events, with faults
+`StoreContract`        what every store promises, as tests
+=====================  ====================================================================================
+"""
 
-__all__ = ["StoreContract"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turnlog.model import ScriptedModel as ScriptedModel
+
+    from .loopback import LoopbackServer as LoopbackServer
+    from .replies import drop as drop
+    from .replies import hang as hang
+    from .replies import keep_alive as keep_alive
+    from .replies import refuse as refuse
+    from .replies import reply as reply
+    from .replies import sse as sse
+    from .store_contract import StoreContract as StoreContract
+
+_HOMES = {
+    "LoopbackServer": ".loopback",
+    "ScriptedModel": "turnlog.model",
+    "StoreContract": ".store_contract",
+    **dict.fromkeys(("drop", "hang", "keep_alive", "refuse", "reply", "sse"), ".replies"),
+}
+
+__all__ = [
+    "LoopbackServer",
+    "ScriptedModel",
+    "StoreContract",
+    "drop",
+    "hang",
+    "keep_alive",
+    "refuse",
+    "reply",
+    "sse",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'turnlog.testing' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name], __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
