@@ -72,3 +72,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"proofs ({'full' if FULL else 'reduced'} counts)")
         for line in proofs:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """What async tests run on: stores and agents belong to asyncio's loop."""
+    return "asyncio"

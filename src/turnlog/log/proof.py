@@ -60,7 +60,7 @@ DIGESTS: Final[Projector[bytes]] = Projector("message digests", _digest)
 
 
 def _header(event: AnyEvent) -> Header | None:
-    return event.data.header if is_event(event, RequestHeader) else None
+    return event.data.header if event.type == "request/header" and is_event(event, RequestHeader) else None
 
 
 HEADERS: Final[Projector[Header]] = Projector("request headers", _header, over="log")
