@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from tests.conftest import Prove
 from tests.store import naive
 from tests.store.logs import Event, Log, compact, frame, joined, pack, rich
 from tests.store.reading import codes, flats, plains
+from turnlog.events import Vocabulary
+from turnlog.log.event import event_class
 from turnlog.store import LogRefused, StoredSession, load, verify
-from turnlog.store.bulk import Bulk
+from turnlog.store.bulk import Bulk, plain_sources
 
 RICH = rich()
 SPOILS: list[Any] = [
@@ -217,3 +220,58 @@ def test_one_record_over_two_lines_beside_two_records_on_one_line_is_refused(bet
     assert naive.read(text).status == "invalid"
     assert outcome(text)[:2] == ("refused", "not-json")
     assert outcome(text)[2].line == 2
+
+
+@pytest.mark.parametrize("second", [
+    b'"data":\n{"type":"text"}}', b'"data":{"a":{}\n,"b":1}}', b'"data":{}\n}', b'"data":{"a":[{},\n{}]}}',
+])  # fmt: skip
+def test_a_record_over_two_lines_is_refused_wherever_its_newline_is(second: bytes) -> None:
+    """As many records as lines again, and lines that begin or end as whole records do."""
+    first = b'{"type":"feedback/record","seq":0,"time":1,' + second
+    other = b'{"type":"feedback/record","seq":%d,"time":1,"data":{}}'
+    text = joined([RICH.lines()[0], first + other % 1, other % 2])
+    assert naive.read(text).status == "invalid"
+    fast = outcome(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bulk, "take", lambda *_arguments: None)
+        assert outcome(text) == fast
+    assert fast[:2] == ("refused", "not-json")
+
+
+def test_a_packed_row_that_also_has_an_event_s_seq_is_refused() -> None:
+    row = pack(RICH.events, 3)
+    at = next(index for index, one in enumerate(row) if "seq0" in one)
+    for spoiled in ({**row[at], "seq": row[at]["seq0"]}, {**row[at], "time": 1}, {"type": row[at]["type"], "seq": at,
+                    "time": 1, "data": row[at]["data"]}):  # fmt: skip
+        text = joined([compact(RICH.header), *map(compact, [*row[:at], spoiled])])
+        assert naive.read(text).status == "invalid"
+        assert outcome(text)[:2] == ("refused", "packed-row")
+
+
+def test_a_log_reads_the_same_in_pieces_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is read in slabs and looked at in blocks; a line may be longer than either, and the last may be torn."""
+    whole = {text: outcome(text) for text in (RICH.text(), RICH.text(packed=True), RICH.text()[:-9], RICH.text() * 2)}
+    for slab, block in ((1, 1), (100, 60), (700, 5_000), (5_000, 700), (20_000, 1)):
+        monkeypatch.setattr("turnlog.store.source.SLAB", slab)
+        monkeypatch.setattr("turnlog.store.source.BLOCK", block)
+        for text, expected in whole.items():
+            assert outcome(text) == expected
+
+
+@pytest.mark.proof
+def test_source_lists_beyond_doubt_are_those_that_the_rules_allow(prove: Prove) -> None:
+    def check(drawn: tuple[int, int, int, int]) -> None:
+        seq, size, at, change = drawn
+        cited = list(range(max(seq - size, 0), seq))
+        if cited:
+            at %= len(cited)
+            cited[at] = max(cited[at] + change, 0) if at % 2 else int(str(cited[at])[abs(change) :] or 0)
+        kind = event_class(Vocabulary.core.codec)
+        event = kind("tool/result", seq, 1, Raw(b"{}"), "append", Raw(compact(cited)))
+        allowed = bool(cited) and max(cited) < seq and len({*cited}) == len(cited)
+        assert plain_sources([event]) == [allowed]
+
+    powers = st.sampled_from([0, 10, 100, 1_000, 2_000, 9_999, 10_000, 100_000, 1_000_000])
+    near = st.builds(lambda power, more: max(power + more, 0), powers, st.integers(-70, 130))
+    drawn = st.tuples(near | st.integers(0, 200_000), st.integers(0, 1_200), st.integers(0, 99), st.integers(-2, 2))
+    prove("plain source lists", check, drawn, times=3)

@@ -220,7 +220,7 @@ def event_class(codec: Codec, *, replace: type[Replace] = Replace, any_type: boo
         "type": str if any_type else Literal[tuple(codec.kinds)],
         "surface_op": Literal["append"] | replace | UnsetType,
     }
-    return _subclass(SessionEvent, annotations, surface_op=field(name="surfaceOp", default=UNSET), _codec=codec)
+    return _subclass(SessionEvent, annotations, _codec=codec)
 
 
 def line_class(kind: type[AnyEvent], runs: frozenset[str]) -> type[AnyEvent]:
@@ -231,8 +231,22 @@ def line_class(kind: type[AnyEvent], runs: frozenset[str]) -> type[AnyEvent]:
     names = {"seq": "seq", "time": "time", "_seq0": "seq0", "_time0": "time0"}
     annotations: dict[str, object] = dict.fromkeys(names, _Time | UnsetType)
     annotations["type"] = Literal[(*kind._codec.kinds, *sorted(runs))]
+    annotations["surface_op"] = kind.__annotations__["surface_op"]
     fields = {name: field(name=wire, default=UNSET) for name, wire in names.items()}
     return _subclass(kind, annotations, kw_only=True, _codec=kind._codec, **fields)
+
+
+_FIELDS: Final[dict[str, tuple[object, Any]]] = {
+    "type": (str, None),
+    "seq": (_Seq, None),
+    "time": (_Time, None),
+    "_raw": (_Stored, field(name="data")),
+    "surface_op": (object, field(name="surfaceOp", default=UNSET)),
+    "_sources": (_StoredSources, field(name="sourceEventSeqs", default=UNSET)),
+    "_ignorable": (_OnlyTrue, field(name="ignorable", default=UNSET)),
+    "_data": (_Cached, field(name="(decoded)", default=UNSET)),
+}
+"""The fields of an event once more: where a class has all of them, msgspec need not evaluate those of its bases."""
 
 
 def _subclass(
@@ -241,8 +255,9 @@ def _subclass(
     namespace = {
         "__module__": __name__,
         "__qualname__": "SessionEvent",
-        "__annotations__": annotations,
+        "__annotations__": {**{name: kind for name, (kind, _field) in _FIELDS.items()}, **annotations},
         "__repr__": SessionEvent.__repr__,
+        **{name: member for name, (_kind, member) in _FIELDS.items() if member is not None},
         **members,
     }
     made = StructMeta(

@@ -71,6 +71,12 @@ class Surface:
             self._nodes.append(seq)
         self._leaves.append(seq)
 
+    def extend(self, seqs: Sequence[int]) -> None:
+        """Checked append events join at the end, in order."""
+        if self._nodes is not self._leaves:
+            self._nodes.extend(seqs)
+        self._leaves.extend(seqs)
+
     def plan_replace(self, seq: int, op: Replace) -> tuple[Plan, list[int]]:
         """Check a replace range; gives the plan and the nodes it would shadow. Changes nothing."""
         first = self._position(op.start)

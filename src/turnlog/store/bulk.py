@@ -7,6 +7,7 @@ over whole lists; payloads stay bytes. Any doubt gives None, and the block goes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -19,12 +20,11 @@ from .formats import Format
 from .packed import count_members
 from .source import Block, is_utf8
 
-_BETWEEN: Final = b'}\n{"type":"'
-"""The end of a record and the beginning of the next."""
+_PAGE: Final = 1000
+"""Seqs per page of text; a power of ten, so that all pages but the first differ in nothing but what they begin with."""
 
-_PAGE: Final = 4096
-"""Seqs per page of ``PlainSources``."""
-
+_OPEN: Final = ord("[")
+_COMMA: Final = ord(",")
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -51,14 +51,14 @@ class Bulk:
 
     def take(self, block: Block, length: int) -> Taken | None:
         """The rows of a block that follows on a log of *length* events, or None when anything is doubtful."""
-        text = block.text
+        text, stored = block.text, block.stored
         if not text.endswith(b"}\n") or not (block.utf8 or is_utf8(text)):
             return None
         try:
             try:
-                events = self._decode(text)
+                events = self._decode(stored)
             except msgspec.ValidationError:  # most likely the first packed row
-                return None if self._decode_any is None else self._take_packed(block, self._decode_any(text), length)
+                return None if self._decode_any is None else self._take_packed(block, self._decode_any(stored), length)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
         if not _one_per_line(block, len(events)):
@@ -76,7 +76,7 @@ class Bulk:
 
     def _take_packed(self, block: Block, lines: list[Any], length: int) -> Taken | None:
         """The same for a block with packed rows; *lines* are events and rows alike, and become the rows kept."""
-        types = self._marked
+        types, begin = self._marked, length
         marked = [
             line for line in lines
             if line.type in types or line.surface_op is not UNSET or line._sources is not UNSET
@@ -87,18 +87,18 @@ class Bulk:
             return None
         starts = [line.seq for line in lines]
         expected: list[int] = []
-        for index in [index for index, seq in enumerate(starts) if seq is UNSET]:
-            between = range(length, length + index - len(expected))
-            expected += between
-            length = between.stop
-            run = lines[index]
-            count = _row_count(run, length)
-            if count is None:
+        members = 0  # of the rows so far
+        for rows, run in enumerate([line for line in marked if line.type in RUN_TYPES]):
+            seq0 = run._seq0
+            count = _row_count(run)
+            index = seq0 - begin - members + rows if count else -1
+            if count is None or not 0 <= index < len(lines) or lines[index] is not run:
                 return None
-            lines[index] = PackedRun(run.type, run._seq0, run._time0, run._raw)
-            starts[index] = run._seq0
-            expected.append(length)
-            length += count
+            lines[index] = PackedRun(run.type, seq0, run._time0, run._raw)
+            starts[index] = seq0
+            expected += range(length, seq0 + 1)
+            length = seq0 + count
+            members += count
         rest = range(length, length + len(lines) - len(expected))
         expected += rest
         return Taken(lines, starts, rest.stop, surfacing) if starts == expected else None
@@ -109,62 +109,67 @@ def _surfaces(line: Any, types: frozenset[str]) -> bool:
     return envelope and line.surface_op is not UNSET and line.type in types
 
 
-def _row_count(run: Any, length: int) -> int | None:
-    """How many events a packed row at *length* holds, or None when it needs a closer look."""
-    bare = run.surface_op is UNSET and run._sources is UNSET and run._ignorable is UNSET and run.time is UNSET
-    if not bare or run._seq0 != length or run._time0 is UNSET or run.type not in RUN_TYPES:
+def _row_count(run: Any) -> int | None:
+    """How many events a packed row holds, or None when it needs a closer look."""
+    if run.seq is not UNSET or run.time is not UNSET or run._seq0 is UNSET or run._time0 is UNSET:
+        return None
+    if run.surface_op is not UNSET or run._sources is not UNSET or run._ignorable is not UNSET:
         return None
     return count_members(run.type, run._seq0, run._time0, run._raw)
 
 
 def _one_per_line(block: Block, records: int) -> bool:
-    """Whether every line is one record that begins as writers begin them: there are as many records as lines, and no
-    newline but where one record ends and the next begins, which is no place inside of a record."""
-    return block.newlines == records == block.text.count(_BETWEEN) + 1
+    """Whether every line is one record and nothing else.
 
-
-class PlainSources:
-    """Tells source lists that are beyond doubt: non-empty, only seqs, unique, earlier.
-
-    Most lists are the run of an attempt's chunks, one seq after the other. Such a run is known by its text: it is a
-    piece of the text of all seqs in order, which is kept in pages.
+    There are as many records as lines, and each line begins with ``{`` and ends with ``}``. So no record goes on over
+    a newline, for nowhere inside of JSON does ``{`` follow on ``}``; and no line lacks its record, for none is blank.
     """
+    return block.framed and block.newlines == records
 
-    def __init__(self) -> None:
-        self._pages: dict[int, tuple[int, bytes]] = {}
 
-    def __call__(self, seq: int, stored: Any) -> bool:
-        """Whether *stored*, the sources of the event at *seq*, needs no closer look."""
-        if not isinstance(stored, Raw):
-            return False
-        text = bytes(stored)
-        if text[:1] != b"[":  # no list at all
-            return False
-        comma = text.find(b",")
-        try:
-            first = int(text[1:comma])
-        except ValueError:
-            return False
-        if comma < 0:
-            return 0 <= first < seq
-        if first >= 0 and self._is_run(text, first, seq):
-            return True
-        if text.find(b"[", 1) > 0:  # a range, which may claim more seqs than memory holds
-            return False
-        sources = read_sources(stored) or ()
-        return bool(sources) and min(sources) >= 0 and max(sources) < seq and len(set(sources)) == len(sources)
+def plain_sources(events: list[AnyEvent]) -> list[bool]:
+    """Whether the sources of each event are beyond doubt: unknown, or seqs that are not none, each once, each earlier.
 
-    def _is_run(self, text: bytes, first: int, seq: int) -> bool:
-        width, page = self._pages.get(first // _PAGE) or self._make(first // _PAGE)
-        if not width or first + (len(text) - 1) // width > seq:
-            return False
-        start = first % _PAGE * width
-        return page[start : start + len(text) - 2] == text[1:-1]
+    Most lists are the run of seqs before the event: an attempt's chunks, or the call of a result. Such a run is known
+    by its text, which is a piece of the text of all seqs in order.
+    """
+    found = []
+    page, width, begin, counted = -1, 0, 0, b""
+    for event in events:
+        stored = event._sources
+        if stored is UNSET:
+            found.append(True)
+            continue
+        seq, text = event.seq, bytes(stored) if isinstance(stored, Raw) else b""
+        if seq // _PAGE != page:
+            page = seq // _PAGE
+            before, own = _seqs(page - 1) if page else b"", _seqs(page)
+            width, begin, counted = len(own) // _PAGE, len(before), before + own
+        stop = begin + seq % _PAGE * width if page else _offset(seq)
+        start = stop - len(text) + 1
+        run = start > 0 and counted[start:stop] == text[1:-1] + b"," and counted[start - 1] == _COMMA
+        found.append((run and text[0] == _OPEN) or _is_plain(seq, text))
+    return found
 
-    def _make(self, number: int) -> tuple[int, bytes]:
-        """The text of a page of seqs and how many bytes each takes; 0 where they are not of one width."""
-        first, last = number * _PAGE, number * _PAGE + _PAGE - 1
-        width = len(str(first)) + 1
-        same = len(str(last)) + 1 == width
-        self._pages[number] = (width, _encode(list(range(first, last + 1)))[1:-1]) if same else (0, b"")
-        return self._pages[number]
+
+def _is_plain(seq: int, text: bytes) -> bool:
+    if text[:1] != b"[" or text.find(b"[", 1) > 0:  # no list; or a range, which may claim more than memory holds
+        return False
+    sources = read_sources(Raw(text)) or ()
+    return bool(sources) and min(sources) >= 0 and max(sources) < seq and len(set(sources)) == len(sources)
+
+
+@lru_cache(maxsize=128)
+def _seqs(page: int) -> bytes:
+    """The text of the seqs of a page, each with a comma after it. Every log counts from 0, so all share the pages."""
+    if not page:
+        return _encode(list(range(_PAGE)))[1:-1] + b","
+    first = b"," + _encode(list(range(_PAGE, 2 * _PAGE)))[1:-1]
+    return first.replace(b",1", b",%d" % page)[1:] + b","
+
+
+def _offset(seq: int) -> int:
+    """How many bytes the text of all seqs before *seq* takes, with a comma after each."""
+    digits = len(str(seq))
+    shorter: int = (10**digits - 10) // 9
+    return seq * (digits + 1) - shorter

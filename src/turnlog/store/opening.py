@@ -42,7 +42,7 @@ def open_log(source: Source, block: Block | None) -> Opening:
         raise _no_header(source, "the file is empty." if not source.size else _unreadable_start(source))
     notes: dict[str, str] = {}
     start = _text_start(source, block, notes)
-    text, line, offset = start.text, start.line, start.offset
+    text, line = start.text, start.line
     cut = _header_end(start, notes)
     try:
         value = parse(text[:cut])
@@ -54,7 +54,7 @@ def open_log(source: Source, block: Block | None) -> Opening:
         header, odd = read_header(value)
     except HeaderRefused as error:
         raise _refused(source, error, line) from None
-    rest = Block(text[cut:], line + text.count(b"\n", 0, cut), offset + cut, block.frames, text.count(b"\n", cut))
+    rest = start.after(cut)
     place = Place(path=source.name, line=line)
     findings = [
         *_notes(source, notes),
@@ -66,16 +66,14 @@ def open_log(source: Source, block: Block | None) -> Opening:
 
 def _text_start(source: Source, block: Block, notes: dict[str, str]) -> Block:
     """The block from its first line of text on."""
-    text, line, offset = block.text, block.line, block.offset
-    if text.startswith(_BOM):
-        text, offset = text[3:], offset + 3
+    if block.text.startswith(_BOM):
+        block = block.after(3)
         notes["bom"] = "the file begins with a byte order mark, which was skipped."
-    _refuse_foreign_text(source, text)
-    while text[:1] in (b"\r", b"\n") and b"\n" in text:
-        cut = text.index(b"\n") + 1
-        text, line, offset = text[cut:], line + 1, offset + cut
+    _refuse_foreign_text(source, block.text)
+    while block.text[:1] in (b"\r", b"\n") and b"\n" in block.text:
+        block = block.after(block.text.index(b"\n") + 1)
         notes["blank-line"] = "blank lines are skipped."
-    return Block(text, line, offset, block.frames, text.count(b"\n"))
+    return block
 
 
 def _header_end(block: Block, notes: dict[str, str]) -> int:

@@ -24,7 +24,7 @@ from turnlog.log.event import AnyEvent, Replace, decode_ranges, event_class
 from turnlog.log.rows import PackedRun, Rows
 from turnlog.log.surface import Surface, check_rewrite, check_shadowed, check_sources
 
-from .bulk import Bulk, PlainSources
+from .bulk import Bulk, plain_sources
 from .collecting import no_collection
 from .errors import LogCorrupt
 from .finding import Finding, Place, Severity
@@ -90,7 +90,6 @@ class _Reader:
         self._noted: set[str] = set()
         self._branch: Branch | None = None
         self._seen_findings = 0
-        self._plain_sources = PlainSources()
         self._recovered = 0
         self._seeded = False
         self._log: ReadLog
@@ -150,11 +149,14 @@ class _Reader:
         self._place_all(taken.surfacing, block)
 
     def _place_all(self, events: list[AnyEvent], block: Block) -> None:
-        append = self._log.surface.append
-        for event in events:
-            sources = event._sources
-            if event.surface_op == "append" and (sources is UNSET or self._plain_sources(event.seq, sources)):
-                append(event.seq)
+        surface = self._log.surface
+        plain = plain_sources(events)
+        if all(plain) and all(event.surface_op == "append" for event in events):
+            surface.extend([event.seq for event in events])
+            return
+        for event, beyond_doubt in zip(events, plain, strict=True):
+            if beyond_doubt and event.surface_op == "append":
+                surface.append(event.seq)
                 continue
             fault = self._place_one(event)
             if fault is not None:

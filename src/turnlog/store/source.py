@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -21,6 +22,10 @@ from .frames import MAGIC, SKIPPABLE, Decompressor, Frame, Walk, later_frame, wa
 
 BLOCK: Final = 512 << 10
 """Bytes of text per block: small enough to stay in the processor's cache while it is split and decoded."""
+
+SLAB: Final = 8 << 20
+"""Bytes of a plain file read and kept at once. Reading the blocks one by one would have the operating system hand out
+(and take back) memory for each of them, which costs as much as reading them."""
 
 
 class Block(NamedTuple):
@@ -35,8 +40,25 @@ class Block(NamedTuple):
     """For compressed logs: (text offset, frame number, file offset) of each frame that begins in it."""
     newlines: int = 0
     """How many lines end in it."""
+    framed: bool = False
+    """Whether each of its lines begins with ``{`` and ends with ``}``."""
     utf8: bool = False
     """Whether its text is known to be UTF-8; else nobody has looked."""
+    slab: memoryview | None = None
+    """The same text where it was read, which can be kept; then ``text`` is a copy to let go."""
+
+    @property
+    def stored(self) -> bytes | memoryview:
+        """The text to keep pieces of."""
+        return self.text if self.slab is None else self.slab
+
+    def after(self, cut: int) -> Block:
+        """What follows on its first *cut* bytes."""
+        text, passed = self.text[cut:], self.text.count(b"\n", 0, cut)
+        slab = None if self.slab is None else self.slab[cut:]
+        framed = (self.framed and self.text[cut - 1 : cut] == b"\n") or framing(text)[1]
+        line, offset, newlines = self.line + passed, self.offset + cut, self.newlines - passed
+        return self._replace(text=text, line=line, offset=offset, newlines=newlines, framed=framed, slab=slab)
 
     def numbered(self) -> Iterator[tuple[int, int, bytes]]:
         """Number, text offset and bytes of each line, without its newline. Lines end at 0x0A only, never at what
@@ -116,12 +138,34 @@ class Source:
 
     def _slices(self, file: BinaryIO) -> Iterator[Block]:
         line, offset = 1, 0
-        while text := file.read(BLOCK):
-            text += file.readline()
-            newlines = text.count(b"\n")
-            yield Block(text, line, offset, (), newlines)
-            line += newlines
-            offset += len(text)
+        for slab, end in self._slabs(file):
+            view, start = memoryview(slab), 0
+            while start < end:
+                stop = slab.rfind(b"\n", start, start + BLOCK) + 1 or slab.find(b"\n", start) + 1 or end
+                text = slab[start:stop]
+                newlines, framed = framing(text)
+                yield Block(text, line, offset + start, (), newlines, framed, slab=view[start:stop])
+                line += newlines
+                start = stop
+            offset += end
+
+    def _slabs(self, file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+        """The text in large pieces, and where the last whole line of each ends; only the last may end elsewhere."""
+        rest = self.size
+        while True:
+            wanted = min(SLAB, rest + 1 if rest else BLOCK)
+            slab = file.read(wanted)
+            if len(slab) < wanted:
+                yield slab, len(slab)
+                return
+            end = slab.rfind(b"\n") + 1
+            if not end:
+                slab += file.readline()
+                end = len(slab)
+            else:
+                file.seek(end - len(slab), os.SEEK_CUR)
+            yield slab, end
+            rest = max(rest - end, 0)
 
     # -- zstd ---------------------------------------------------------------------------------------------------
 
@@ -142,15 +186,16 @@ class Source:
             text = b"".join(parts)
             cut = text.rfind(b"\n") + 1
             rest = [text[cut:]] if cut < len(text) else []
-            newlines = text.count(b"\n")
+            whole = text[:cut]
+            newlines, framed = framing(whole)
             if cut:
-                yield Block(text[:cut], line, offset, tuple(starts), newlines, utf8)
+                yield Block(whole, line, offset, tuple(starts), newlines, framed, utf8)
             line += newlines
             parts, pending = rest, len(text) - cut
             offset, starts, utf8 = length - pending, starts[-1:], not rest
         if pending:
             text = b"".join(parts)
-            yield Block(text, line, offset, tuple(starts), text.count(b"\n"), utf8)
+            yield Block(text, line, offset, tuple(starts), *framing(text), utf8)
 
     def _contents(self, data: bytes, view: memoryview, walk: Walk, first: int) -> Iterator[tuple[int, bytes, int]]:
         """Frame number, content and file offset of each frame that verifies."""
@@ -276,6 +321,23 @@ def _is_json(line: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+_ends: Final = itemgetter(0, -2)
+_FRAME: Final = (ord("{"), ord("}"))
+
+
+def framing(text: bytes) -> tuple[int, bool]:
+    """How many lines end in *text*, and whether each of its lines begins with ``{`` and ends with ``}``.
+
+    Cutting a block into lines, each let go at once, is faster than counting its newlines.
+    """
+    try:
+        ends = list(map(_ends, io.BytesIO(text)))
+    except IndexError:  # a line of one byte
+        return text.count(b"\n"), False
+    newlines = len(ends) if text.endswith(b"\n") else len(ends) - 1
+    return newlines, ends.count(_FRAME) == len(ends)
 
 
 _PIECE: Final = 32 << 10
