@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Annotated, Never, Self, TypeAlias, dataclass_transform, final
 from uuid import uuid4
@@ -71,6 +72,24 @@ class Opaque:
         return f"Opaque({self.kind!r}, {dict(self.value)!r})"
 
 
-def new_id() -> str:
-    """A fresh random id for a message made in this process."""
+def _random() -> str:
     return str(uuid4())
+
+
+_source: Callable[[], str] = _random
+
+
+def new_id() -> str:
+    """A fresh random id for a session or message made in this process."""
+    return _source()
+
+
+@contextmanager
+def ids_from(source: Callable[[], str]) -> Iterator[None]:
+    """Take new ids from *source* inside the block, in every thread; for tests that compare whole logs."""
+    global _source
+    before, _source = _source, source
+    try:
+        yield
+    finally:
+        _source = before

@@ -3,6 +3,8 @@
 =====================  ====================================================================================
 `ScriptedModel`        a model that says what a test wrote down; its parts are in `turnlog.model`
 `LoopbackServer`       the same over real HTTP and server-sent events, with faults
+`assert_log`           what a log has to hold, with a readable difference; `like`, `chunks` are parts of patterns
+`FrozenClock`          time that stands still; `frozen_ids` for ids that are the same in every run
 `StoreContract`        what every store promises, as tests
 =====================  ====================================================================================
 """
@@ -13,6 +15,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from turnlog.model import ScriptedModel as ScriptedModel
 
+    from .asserting import assert_log as assert_log
+    from .asserting import chunks as chunks
+    from .asserting import like as like
+    from .clock import FrozenClock as FrozenClock
+    from .clock import frozen_ids as frozen_ids
     from .loopback import LoopbackServer as LoopbackServer
     from .replies import drop as drop
     from .replies import hang as hang
@@ -23,19 +30,27 @@ if TYPE_CHECKING:
     from .store_contract import StoreContract as StoreContract
 
 _HOMES = {
+    "FrozenClock": ".clock",
     "LoopbackServer": ".loopback",
     "ScriptedModel": "turnlog.model",
     "StoreContract": ".store_contract",
+    "frozen_ids": ".clock",
+    **dict.fromkeys(("assert_log", "chunks", "like"), ".asserting"),
     **dict.fromkeys(("drop", "hang", "keep_alive", "refuse", "reply", "sse"), ".replies"),
 }
 
 __all__ = [
+    "FrozenClock",
     "LoopbackServer",
     "ScriptedModel",
     "StoreContract",
+    "assert_log",
+    "chunks",
     "drop",
+    "frozen_ids",
     "hang",
     "keep_alive",
+    "like",
     "refuse",
     "reply",
     "sse",
