@@ -2,7 +2,9 @@
 
 from .assembler import Assembler
 from .errors import AssemblyError, Diverged, ModelError, ScriptError, UnknownProvider
+from .http import HttpModel
 from .protocol import Model, ModelInfo
+from .registry import open_model
 from .request import Request
 from .scripted import (
     Gate,
@@ -25,6 +27,7 @@ __all__ = [
     "AssemblyError",
     "Diverged",
     "Gate",
+    "HttpModel",
     "Model",
     "ModelError",
     "ModelInfo",
@@ -37,6 +40,7 @@ __all__ = [
     "cut",
     "error",
     "max_tokens",
+    "open_model",
     "raw",
     "reasoning",
     "stop",

@@ -66,7 +66,7 @@ def of_response(status: int, headers: Headers, body: bytes, redact: Redact) -> F
     said = _Said.of(_parse(body), body)
     code = said.code_for(status) or _STATUSES.get(status) or ("SERVER" if status >= 500 else f"HTTP_{status}")
     return Failure(
-        message=_message(redact, said.message or f"HTTP {status}"),
+        message=tidy(redact, said.message or f"HTTP {status}"),
         code=code,
         status=status if 100 <= status <= 599 else None,
         provider_retry_after_ms=retry_after_ms(headers),
@@ -80,7 +80,7 @@ def of_event(error: object, headers: Headers, redact: Redact) -> Failure:
     status = said.status
     code = said.code_for(status) or (_STATUSES.get(status) if status is not None else None) or "SERVER"
     return Failure(
-        message=_message(redact, said.message or "the provider reported an error inside the stream"),
+        message=tidy(redact, said.message or "the provider reported an error inside the stream"),
         code=code,
         status=status,
         provider_retry_after_ms=retry_after_ms(headers),
@@ -168,7 +168,8 @@ def _parse(body: bytes) -> object:
         return None
 
 
-def _message(redact: Redact, message: str) -> str:
+def tidy(redact: Redact, message: str) -> str:
+    """A provider's words as a failure may keep them: without keys, and not too many."""
     message = redact(message).encode(errors="replace").decode()  # no lone surrogates: the log refuses them
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
 

@@ -113,6 +113,11 @@ class ChatReader:
         self._usage: Fields = {}
         self._notes: list[str] = []
 
+    @property
+    def finished(self) -> bool:
+        """Whether a finish reason came."""
+        return self._finish is not None
+
     def read(self, event: ServerEvent) -> list[StreamChunk]:
         """The chunks that one event gives; empty for keep-alives."""
         data = event.data

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from turnlog.events import Failure, Finish, FinishError, StreamChunk
 
+from . import failures
 from .errors import ProviderFailure
 from .sse import MAX_EVENT, EventSplitter, EventTooLong, ServerEvent
 
-_SHOWN: Final = 200
-"""Bytes of something unreadable that an error quotes."""
+_SHOWN: Final = 16 * 1024
+"""Bytes of something unreadable that an error quotes: more than is kept, so that no key is cut before it is found."""
 
 
 class Reader(Protocol):
@@ -19,6 +22,11 @@ class Reader(Protocol):
 
     done: bool
     """Whether the stream said that it is over; nothing after that is read."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the provider said how the answer ends, be the stream over or not."""
+        ...
 
     def read(self, event: ServerEvent) -> list[StreamChunk]:
         """The chunks that one event of the stream gives."""
@@ -64,10 +72,11 @@ class Reading:
     Whatever goes wrong becomes that ``Finish``; chunks that were read before it are given out first.
     """
 
-    __slots__ = ("_reader", "_splitter", "over")
+    __slots__ = ("_reader", "_redact", "_splitter", "over")
 
-    def __init__(self, reader: Reader, limit: int = MAX_EVENT) -> None:
+    def __init__(self, reader: Reader, redact: failures.Redact = str, limit: int = MAX_EVENT) -> None:
         self._reader = reader
+        self._redact = redact
         self._splitter = EventSplitter(limit)
         self.over = False
         """Whether the ``Finish`` was given out; nothing follows."""
@@ -109,4 +118,9 @@ class Reading:
         if self.over:
             return []
         self.over = True
-        return [*self._reader.partial(), Finish(FinishError(failure))]
+        said = replace(failure, message=failures.tidy(self._redact, failure.message))
+        return [*self._reader.partial(), Finish(FinishError(said))]
+
+    def stop(self, failure: Failure) -> list[StreamChunk]:
+        """What ends an answer whose connection broke: its own end, where it had come to one."""
+        return self.end() if self._reader.finished else self.fail(failure)

@@ -26,6 +26,11 @@ class Secret:
         """The key itself, for the request header."""
         return self._value
 
+    @property
+    def is_sendable(self) -> bool:
+        """Whether a header can carry it: printable ASCII. Asked before, as HTTP errors would show the key."""
+        return self._value.isascii() and self._value.isprintable()
+
     def redact(self, text: str) -> str:
         """*text* without this key and without anything else that looks like one."""
         if len(self._value) >= _SHORTEST:
