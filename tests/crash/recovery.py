@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from random import Random
@@ -15,8 +14,7 @@ from zlib import crc32
 
 from turnlog.events import Vocabulary
 from turnlog.log import SessionHeader
-from turnlog.log.event import event_class, event_decoder, line_class
-from turnlog.store import bulk, files, lines, proven, read
+from turnlog.store import files, proven
 from turnlog.store.attest import RunningHash, Seal, attest_line, read_attestation
 from turnlog.store.errors import LogCorrupt, SessionLocked
 from turnlog.store.files import FileStore
@@ -220,23 +218,7 @@ def check_seals(log: ReadLog, side: bytes, *states: str) -> None:
 
 
 @contextmanager
-def quick_reading() -> Iterator[None]:
-    """Make the classes that decode a log once instead of once per log; they are the same for all logs here. And stop
-    the clock."""
-    classes: dict[bool, Any] = {}
-
-    def one_class(codec: Any, *, replace: Any = None, any_type: bool = False) -> Any:
-        if any_type not in classes:
-            classes[any_type] = event_class(codec, any_type=any_type)
-        return classes[any_type]
-
-    decoder, line = cache(event_decoder), cache(line_class)
-    with (
-        patch.object(files, "epoch_ms", lambda: 1_000),
-        patch.object(read, "event_class", one_class),
-        patch.object(bulk, "event_decoder", decoder),
-        patch.object(bulk, "line_class", line),
-        patch.object(lines, "event_decoder", decoder),
-        patch.object(lines, "event_class", one_class),
-    ):
+def stopped_clock() -> Iterator[None]:
+    """Stop the clock of the store."""
+    with patch.object(files, "epoch_ms", lambda: 1_000):
         yield

@@ -16,7 +16,7 @@ from tests.conftest import FULL
 from .contend import CONTESTS, contend
 from .driver import Checker, Run, State, Storage, explore, replay
 from .mutants import MUTANTS, Mutant
-from .recovery import Violation, quick_reading
+from .recovery import Violation, stopped_clock
 
 STATES = 300_000 if FULL else 4_000
 """States of each shard; there are four."""
@@ -30,7 +30,7 @@ Record = Callable[[str, object], None]
 
 @pytest.fixture(autouse=True)
 def _quick() -> Iterator[None]:
-    with quick_reading():
+    with stopped_clock():
         yield
 
 

@@ -203,3 +203,12 @@ def test_no_rewrite_of_an_old_shape_touches_the_stored_line() -> None:
     assert [event.line() for event in session.events] == log.lines()[1:]
     assert [event.data.event_type for event in session.events] == ["user/message", "turn/end"]
     assert [event.line() for event in session.events] == log.lines()[1:]
+
+
+def test_sessions_read_in_turn_name_their_messages_each_for_itself() -> None:
+    """Classes are kept from one read to the next; the ids of messages without one must not be."""
+    for id in ("one", "two", "one", "three", "two"):
+        log = Log(id)
+        log.add("user/message", {"content": CONTENT, "source": {"kind": "user"}}, surfaceOp="append")
+        session = opened(log.text())
+        assert [message.id for message in session.derive_messages()] == [f"legacy-message:{id}:0"]

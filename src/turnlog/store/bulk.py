@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from turnlog.log.event import AnyEvent, event_decoder, line_class, read_sources
+from turnlog.log.event import AnyEvent, read_sources
 from turnlog.log.rows import RUN_TYPES, PackedRun, Row
 
-from .formats import Format
+from .classes import LineClasses
 from .packed import count_members
 from .source import Block, is_utf8
 
@@ -43,11 +43,11 @@ class Taken(NamedTuple):
 class Bulk:
     """Takes blocks of one log."""
 
-    def __init__(self, format: Format, kind: type[AnyEvent]) -> None:
-        self._surface = format.surface
-        self._marked = format.surface | RUN_TYPES
-        self._decode = event_decoder(kind).decode_lines
-        self._decode_any = event_decoder(line_class(kind, RUN_TYPES)).decode_lines if format.packed else None
+    def __init__(self, classes: LineClasses) -> None:
+        self._classes = classes
+        self._surface = classes.format.surface
+        self._marked = self._surface | RUN_TYPES
+        self._decode = classes.events.decode_lines
 
     def take(self, block: Block, length: int) -> Taken | None:
         """The rows of a block that follows on a log of *length* events, or None when anything is doubtful."""
@@ -58,7 +58,8 @@ class Bulk:
             try:
                 events = self._decode(stored)
             except msgspec.ValidationError:  # most likely the first packed row
-                return None if self._decode_any is None else self._take_packed(block, self._decode_any(stored), length)
+                decoder = self._classes.lines
+                return None if decoder is None else self._take_packed(block, decoder.decode_lines(stored), length)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
         if not _one_per_line(block, len(events)):

@@ -14,10 +14,10 @@ from msgspec import UNSET, Raw
 
 from turnlog.events.lenient import member_text, parse
 from turnlog.events.lossless import MAX_SAFE
-from turnlog.log.event import AnyEvent, event_class, event_decoder
+from turnlog.log.event import AnyEvent
 from turnlog.log.rows import RUN_TYPES, PackedRun
 
-from .formats import Format
+from .classes import LineClasses
 from .packed import run_fault
 
 ENVELOPE: Final = frozenset({"type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp", "ignorable"})
@@ -44,11 +44,11 @@ class Unknown(NamedTuple):
 class LineReader:
     """Reads single lines of one format."""
 
-    def __init__(self, format: Format, kind: type[AnyEvent]) -> None:
-        self._format = format
-        self._kind = kind
-        self._decode = event_decoder(kind).decode
-        self._loose: type[AnyEvent] | None = None
+    def __init__(self, classes: LineClasses) -> None:
+        self._classes = classes
+        self._format = classes.format
+        self._kind = classes.kind
+        self._decode = classes.events.decode
 
     def read(self, line: bytes) -> AnyEvent | PackedRun | Unknown | Fault:
         """One line without its newline (a trailing CR is white space)."""
@@ -109,7 +109,7 @@ class LineReader:
         allowed, known = value.get("ignorable", True) is True, value["type"] in self._kind._codec.kinds
         if known and not allowed:
             fault = fault or Fault("envelope", "ignorable may be absent or true, nothing else.")
-        kind = self._kind if known else self.loose
+        kind = self._kind if known else self._classes.loose
         event = kind(
             value["type"],
             int(value["seq"]),
@@ -141,13 +141,6 @@ class LineReader:
         elif operation is not UNSET and operation != "append":
             operation, fault = UNSET, Fault("surface", 'surfaceOp is neither "append" nor a replace.')
         return operation, sources, fault
-
-    @property
-    def loose(self) -> type[AnyEvent]:
-        """The event class for types that the format does not have."""
-        if self._loose is None:
-            self._loose = event_class(self._kind._codec, replace=self._format.replace, any_type=True)
-        return self._loose
 
 
 def _unreadable(value: dict[str, Any]) -> Fault | None:

@@ -20,11 +20,12 @@ from turnlog.events import Vocabulary
 from turnlog.events.codec import RETIRED
 from turnlog.events.lenient import parse
 from turnlog.log import SessionHeader, SurfaceError
-from turnlog.log.event import AnyEvent, Replace, decode_ranges, event_class
+from turnlog.log.event import AnyEvent, Replace, decode_ranges
 from turnlog.log.rows import PackedRun, Rows
 from turnlog.log.surface import Surface, check_rewrite, check_shadowed, check_sources
 
 from .bulk import Bulk, plain_sources
+from .classes import line_classes
 from .collecting import no_collection
 from .errors import LogCorrupt
 from .finding import Finding, Place, Severity
@@ -110,11 +111,9 @@ class _Reader:
     def _begin(self, block: Block | None) -> Block:
         """Read the header line; gives the rest of its block."""
         opening = open_log(self._source, block)
-        codec = opening.format.codec(opening.format.kinds(self._vocabulary), opening.header.id)
-        kind = event_class(codec, replace=opening.format.replace)
-        self._kind = kind
-        self._bulk = Bulk(opening.format, kind)
-        self._lines = LineReader(opening.format, kind)
+        classes = line_classes(opening.format, self._vocabulary, opening.header.id)
+        kind = self._kind = classes.kind
+        self._bulk, self._lines = Bulk(classes), LineReader(classes)
         self._seeded = opening.seeded
         self._log = ReadLog(opening.format, opening.header, Rows(kind), Surface(), compressed=self._source.compressed)
         for finding in opening.findings:

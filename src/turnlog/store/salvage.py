@@ -20,6 +20,7 @@ from turnlog.events.lenient import parse
 from turnlog.log import AnyEvent, SessionHeader
 from turnlog.log.rows import PackedRun
 
+from .classes import LineClasses
 from .finding import Finding
 from .lines import Fault, LineReader, Unknown
 from .read import Branch, ReadLog
@@ -286,7 +287,7 @@ def _value(raw: bytes) -> Any:
 def _unreadable(log: ReadLog, source: Source, main: _Strand, said: list[str]) -> Iterator[Lost]:
     """What the damaged places cost; lines that are readable once they are cleaned go to *main*."""
     places = {one.place.line: one for one in log.findings if one.code in _LINE_FAULTS and one.place.line is not None}
-    reader = LineReader(log.format, log.rows.kind)
+    reader = LineReader(LineClasses(log.format, log.rows.kind))
     for number, text in _lines_at(source, places):
         finding = places[number]
         found = reader.read(text)

@@ -16,9 +16,10 @@ from typing import Final
 from turnlog.events import Vocabulary
 from turnlog.events.lenient import parse
 from turnlog.log import Events, SessionHeader
-from turnlog.log.event import AnyEvent, event_class
+from turnlog.log.event import AnyEvent
 from turnlog.log.rows import PackedRun, Rows
 
+from .classes import line_classes
 from .discover import first_line
 from .formats import FORMATS
 from .frames import MAGIC, Decompressor, frame_at, later_frame
@@ -131,10 +132,9 @@ class _TailReader:
     """Reads lines whose first seq is not known beforehand."""
 
     def __init__(self, header: SessionHeader, vocabulary: Vocabulary) -> None:
-        format = FORMATS[header.version]
-        codec = format.codec(format.kinds(vocabulary), header.id)
-        self._kind = event_class(codec, replace=format.replace)
-        self._lines = LineReader(format, self._kind)
+        classes = line_classes(FORMATS[header.version], vocabulary, header.id)
+        self._kind = classes.kind
+        self._lines = LineReader(classes)
 
     def rows(self, lines: list[bytes]) -> Rows | None:
         """The events of lines that follow on each other, or None when any needs a closer look.
