@@ -4,6 +4,7 @@ from .assembler import Assembler
 from .errors import AssemblyError, Diverged, ModelError, ScriptError, UnknownProvider
 from .http import HttpModel
 from .protocol import Model, ModelInfo
+from .recorded import RecordedModel
 from .registry import open_model
 from .request import Request
 from .scripted import (
@@ -21,6 +22,7 @@ from .scripted import (
     usage,
     wait,
 )
+from .uncaught import uncaught
 
 __all__ = [
     "Assembler",
@@ -31,6 +33,7 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelInfo",
+    "RecordedModel",
     "Request",
     "ScriptError",
     "ScriptedModel",
@@ -45,6 +48,7 @@ __all__ = [
     "reasoning",
     "stop",
     "text",
+    "uncaught",
     "usage",
     "wait",
 ]
