@@ -184,7 +184,7 @@ class Pipeline:
         )
 
     def _proposal(self, prepared: Prepared) -> Proposal:
-        return Proposal(prepared.call, prepared.arguments, self._workspace)
+        return Proposal(prepared.call, prepared.arguments, self._workspace, self._spill.directory)
 
     # -- execute ------------------------------------------------------------------------------------------------
 

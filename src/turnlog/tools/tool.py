@@ -48,6 +48,8 @@ class Proposal:
     call: Call
     arguments: Mapping[str, Json]
     workspace: Path
+    spill: Path | None = None
+    """Where the session keeps long outputs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Guarded:
     """One command. ``close()`` it in any case; closing ends the command."""
 
     def __init__(
-        self, command: list[str], directory: Path, environment: Mapping[str, str], hear: Callable[[bytes], None]
+        self, command: list[str], directory: Path, environment: Mapping[str, str], hear: Callable[[bytes], object]
     ) -> None:
         """Start it; *hear* is called on the loop with what it prints. There is no await between here and ``close``
         in which a cancel could lose it."""
