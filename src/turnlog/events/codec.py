@@ -172,7 +172,9 @@ ALWAYS_SHOWN: Final = frozenset({"user/message", "tool/result", "steering/messag
 """Surface types whose messages are shown whatever they hold; answers and prompts may be empty."""
 
 not_empty: Final = re.compile(rb'"message":\{"role":"assistant","content":\[\{').search
-"""Finds the first block of a canonical answer in its stored bytes; called with 0 and :data:`PREFIX`."""
+"""Finds the first block of a canonical answer in its stored bytes; called with :data:`START` and :data:`PREFIX`."""
+START: Final = len(b'{"turn":1,"step":1,')
+"""Bytes before the message of a canonical answer, at least."""
 PREFIX: Final = 90
 """Bytes in which every writer of canonical answers has come to the first block."""
 

@@ -7,7 +7,7 @@ code that uses events only ever names ``SessionEvent``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, Raw, Struct, StructMeta, UnsetType, field
 from msgspec.structs import force_setattr
 
 from turnlog.events import Codec, Message, Payload, UndecodablePayload, Vocabulary, message_of
-from turnlog.events.codec import ALWAYS_SHOWN, PREFIX, not_empty
+from turnlog.events.codec import ALWAYS_SHOWN, PREFIX, START, not_empty
 from turnlog.events.lossless import MAX_SAFE, AnyInstance, dump
 
 D_co = TypeVar("D_co", bound=Payload, covariant=True)
@@ -173,11 +173,18 @@ def is_event(event: AnyEvent, kind: type[P]) -> TypeGuard[SessionEvent[P]]:
     return isinstance(event.data, kind)
 
 
-def shows_message(event: AnyEvent) -> bool:
-    """Whether a surface event has a message; decodes it only where that is not plain from the stored bytes."""
-    if event._data is UNSET and not_empty(event._raw, 0, PREFIX) is not None:  # searched where it lies: no copy
-        return True
-    return event.type in ALWAYS_SHOWN or event.message is not None
+def with_messages(events: list[AnyEvent]) -> Sequence[AnyEvent | None]:
+    """Surface events, with None in the place of those that have no message.
+
+    Decodes an event only where its stored bytes do not tell. They are searched where they lie, without a copy.
+    """
+    open = [event for event in events if event.type not in ALWAYS_SHOWN]
+    told = [event._data is UNSET and not_empty(event._raw, START, PREFIX) is not None for event in open]
+    if all(told):
+        return events
+    untold = [event for event, shown in zip(open, told, strict=True) if not shown]
+    hidden = {event.seq for event in untold if event.message is None}
+    return [None if event.seq in hidden else event for event in events] if hidden else events
 
 
 decode_ranges = msgspec.json.Decoder(tuple[int | tuple[int, int], ...]).decode

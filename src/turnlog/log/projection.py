@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeVar, overload
 
 from turnlog.events import Message
-from turnlog.events.codec import ALWAYS_SHOWN
 
-from .event import AnyEvent, SessionEvent, shows_message
+from .event import AnyEvent, SessionEvent, with_messages
 from .rows import Rows
 from .surface import Surface
 
@@ -37,11 +36,9 @@ class Projector(Generic[T]):
     """``surface`` follows replaces and shows what is visible; ``log`` shows everything in order."""
     skips_chunks: bool = True
     """Over the log: leave out stream chunks, so that packed rows stay packed."""
-    always: frozenset[str] = frozenset()
-    """With ``shows``: surface types whose events show an item whatever they hold."""
-    shows: Callable[[AnyEvent], bool] | None = None
-    """Over the surface: whether ``project`` gives an item, told without projecting. Items are then projected when they
-    are first looked at, and a view costs next to nothing to make."""
+    shows: Callable[[list[AnyEvent]], Sequence[AnyEvent | None]] | None = None
+    """Over the surface: tells without projecting for which events ``project`` gives an item, by None in the place of
+    all others. Items are then projected when they are first looked at, and a view costs next to nothing to make."""
 
 
 class View(Sequence[T_co]):
@@ -104,7 +101,7 @@ def _message(event: AnyEvent) -> Message | None:
     return event.message
 
 
-MESSAGES: Final[Projector[Message]] = Projector("messages", _message, always=ALWAYS_SHOWN, shows=shows_message)
+MESSAGES: Final[Projector[Message]] = Projector("messages", _message, shows=with_messages)
 
 
 class SurfaceProjection(Generic[T]):
@@ -116,7 +113,6 @@ class SurfaceProjection(Generic[T]):
     def __init__(self, projector: Projector[T], rows: Rows, surface: Surface) -> None:
         self._project = projector.project
         self._shows = projector.shows
-        self._always = projector.always
         self._rows = rows
         self._surface = surface
         self._known: dict[int, T | None] = {}
@@ -135,13 +131,9 @@ class SurfaceProjection(Generic[T]):
     def _view(self, items: list[T | AnyEvent]) -> View[T]:
         return View(items, len(items), None if self._shows is None else self._resolve)
 
-    def _filled(self, seqs: Sequence[int]) -> list[T | AnyEvent | None]:
+    def _filled(self, seqs: Sequence[int]) -> Sequence[T | AnyEvent | None]:
         events = self._rows.gather(seqs)
-        shows = self._shows
-        if shows is None:
-            return list(map(self._item, events))
-        always = self._always
-        return [event if event.type in always or shows(event) else None for event in events]
+        return list(map(self._item, events)) if self._shows is None else self._shows(events)
 
     def _item(self, event: AnyEvent) -> T | None:
         known = self._known

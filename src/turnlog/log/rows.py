@@ -163,11 +163,12 @@ class Rows:
 
     def gather(self, seqs: Sequence[int]) -> list[AnyEvent]:
         """The events at *seqs*, which must exist and not be packed (surface events never are)."""
-        rows, starts = self.rows, self._starts
-        if starts is None:
-            base = self.base
-            return [rows[seq - base] for seq in seqs]  # type: ignore[misc]
-        return [rows[bisect_right(starts, seq) - 1] for seq in seqs]  # type: ignore[misc]
+        starts, base = self._starts, self.base
+        if starts is not None:
+            seqs = [bisect_right(starts, seq) - 1 for seq in seqs]
+        elif base:
+            seqs = [seq - base for seq in seqs]
+        return list(map(self.rows.__getitem__, seqs))  # type: ignore[arg-type]
 
     def iterate(self, start: int, stop: int) -> Iterator[AnyEvent]:
         """The events from *start* up to *stop*, unpacking as it goes."""

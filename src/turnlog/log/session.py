@@ -48,7 +48,7 @@ from .errors import (
     SurfaceError,
     WrongThread,
 )
-from .event import AnyEvent, Replace, SessionEvent, event_class, is_event, shows_message
+from .event import AnyEvent, Replace, SessionEvent, event_class, is_event, with_messages
 from .grammar import Grammar
 from .header import FORMAT, SessionHeader
 from .lineage import check_whole, inherit, settle
@@ -251,7 +251,7 @@ class Session:
         """The events behind :meth:`derive_messages`, one per message."""
         self._check_at(at)
         nodes = self._surface.nodes if at is None else self._surface.at(at)
-        found = list(filter(shows_message, self._rows.gather(nodes)))
+        found = [event for event in with_messages(self._rows.gather(nodes)) if event is not None]
         if at is None and not as_stored:
             found += [event for event in self.closers if event.message is not None]
         return found
