@@ -24,6 +24,7 @@ from .files import Files, Seen
 from .hooks import Answer, ApprovalRequest, Execute, Finished, PostExecute, PreExecute, Progress, Question
 from .pipeline import Executed, Pipeline, Prepared, Stuck
 from .rules import Action, Rule, RuleError
+from .settings import ApprovalSettings, approval_settings
 from .tool import AnyTool, Policy, Proposal, Subjects, Tool, ToolOutput, tool
 from .toolbox import Toolbox
 from .verdict import Accept, Allow, Ask, Deny, Reject, Review, Verdict
@@ -37,6 +38,7 @@ __all__ = [
     "Answerer",
     "AnyTool",
     "ApprovalRequest",
+    "ApprovalSettings",
     "Approvals",
     "Ask",
     "Call",
@@ -73,5 +75,6 @@ __all__ = [
     "ToolOutputError",
     "Toolbox",
     "Verdict",
+    "approval_settings",
     "tool",
 ]
