@@ -26,9 +26,11 @@ def at_most(case: str, asked: float, reached: float) -> Row:
     return Row(case, f"≤ {asked:g}", f"{reached:.3g}", reached <= asked)
 
 
-def times(case: str, asked: float, ours: float, theirs: float | None, of: str) -> Row:
-    """A rate against that of a named peer (None: the peer is not here)."""
+def times(case: str, asked: float | None, ours: float, theirs: float | None, of: str) -> Row:
+    """A rate against that of a named peer (None: the peer is not here); *asked* None is only shown."""
+    wanted = "" if asked is None else f"≥ {asked:g}× {of}"
     if theirs is None:
-        return Row(f"{case}: {ours:,.0f}/s", f"≥ {asked:g}× {of}", f"no {of} here", None)
+        return Row(f"{case}: {ours:,.0f}/s", wanted, f"no {of} here", None)
     named = f"{case}: ours {ours:,.0f}, {of} {theirs:,.0f} /s"
-    return Row(named, f"≥ {asked:g}× {of}", f"{ours / theirs:.2f}×", ours >= asked * theirs)
+    met = None if asked is None else ours >= asked * theirs
+    return Row(named, wanted, f"{ours / theirs:.2f}×", met)

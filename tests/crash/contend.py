@@ -103,6 +103,46 @@ def fenced(contest: Contest) -> None:
         raise Violation("the log is not what the two writers wrote")
 
 
+def outlived(contest: Contest) -> None:
+    """The same, and the second is gone again when the first comes back, without a file open and nothing written."""
+    contest.locks.forget()
+    contest.first._writing[ID].log.close()
+    second = contest.store()
+    take(second, contest.compressed)
+    second.close()
+    contest.expect_finished()
+
+
+def stopped(contest: Contest) -> None:
+    """The first was stopped after its last look and before its write; a second took over, perhaps wrote, and goes on.
+    What the first writes goes nowhere, and nobody is told that it is durable."""
+    second, count = contest.store(), 0
+    contest.first.sync(ID)
+    before = [event.line() for event in contest.session.events]
+    own = [_line(len(before) + at, 1) for at in range(2)]
+
+    def take_over(_file: File, _data: bytes) -> None:
+        nonlocal count
+        contest.fs.tearing = None
+        contest.locks.forget()
+        take(second, contest.compressed)
+        count = second.append(ID, None, ())
+        if contest.random.random() < 0.5:
+            count = contest.write(second, count)
+
+    contest.fs.tearing = take_over
+    contest.first.append(ID, None, own)
+    contest.expect_finished()
+    try:
+        contest.write(second, count)
+        second.sync(ID)
+    except ConcurrentWriter as error:
+        raise Violation("the rightful writer is told that it is not") from error
+    second.close()
+    if own_lines(read_log(Source(contest.file.disk))) != [event.line() for event in contest.session.events]:
+        raise Violation("what the stopped writer wrote is in the log")
+
+
 def grew(contest: Contest) -> None:
     """Somebody who knows no lock writes to the file."""
     SimHandle(contest.fs, contest.file).write(b"{}\n")
@@ -154,7 +194,17 @@ def _line(seq: int, time: int) -> bytes:
     return b'{"type":"session/end-seed","seq":%d,"time":%d,"data":{}}' % (seq, time)
 
 
-CONTESTS: Final[tuple[Callable[[Contest], None], ...]] = (locked, fenced, grew, shrank, replaced, removed, refused)
+CONTESTS: Final[tuple[Callable[[Contest], None], ...]] = (
+    locked,
+    fenced,
+    outlived,
+    stopped,
+    grew,
+    shrank,
+    replaced,
+    removed,
+    refused,
+)
 
 
 def contend(seed: int, storage: Storage) -> None:

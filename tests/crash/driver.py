@@ -72,6 +72,8 @@ class Storage:
     store: type[FileStore] = FileStore
     seals_pending: bool = False
     """Plants a bug: a seal also covers what the store has refused."""
+    seals_early: bool = False
+    """Plants a bug: a seal is written before what it attests is durable."""
 
 
 class State(NamedTuple):
@@ -274,6 +276,7 @@ class Run:
 
     def _go_on_with(self, session: Session) -> None:
         self._session = session
+        self._unsealed: RunningHash | None = None
         self._hash = RunningHash(HEADER)
         self._hash.extend(session.events)
         self._script = script(session, self._random)
@@ -305,9 +308,15 @@ class Run:
             self._hash.extend_lines(own)
             self._note_failure()
             self.written = self._hash.length
+            self._seal()
             return
         if until_done:
             raise WriteFailed("for good")
+
+    def _seal(self) -> None:
+        if self._unsealed is not None:
+            self._store.attest(ID, attest_line(self._unsealed.seal(1)))
+            self._unsealed = None
 
     def _note_failure(self) -> None:
         """After a failed sync the disk has broken the promise that a kill loses nothing, until the next one."""
@@ -326,12 +335,17 @@ class Run:
             sealed.extend(self._session.events[length:])
         for _ in range(4 if until_done else 1):
             try:
-                self._store.sync(ID, attest_line(sealed.seal(1)))
+                if self._check.storage.seals_early:
+                    self._store.attest(ID, attest_line(sealed.seal(1)))
+                self._store.sync(ID)
             except WriteFailed:
                 self._note_failure()
                 continue
             self.fs.sync_failed = False
             self.durable = self.written = length
+            self._unsealed = sealed
+            if self._random.random() < 0.7:  # else later: when more is written, or never
+                self._seal()
             return
         if until_done:
             raise WriteFailed("for good")
@@ -364,6 +378,8 @@ class Run:
 
     def _restart(self) -> None:
         self.locks.forget()
+        if self._random.random() < 0.7:  # else a writer that nobody can see still holds the file
+            self.fs.let_go()
         self._resume()
 
     def _resume(self) -> None:

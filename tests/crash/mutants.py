@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from turnlog.store import logfile
+from turnlog.store import files, logfile
 from turnlog.store.errors import WriteFailed
 from turnlog.store.files import FileStore
 from turnlog.store.fs import Fs, Handle, write_all
 from turnlog.store.logfile import LogFile
 
 from .driver import Storage
+from .simfs import SimHandle
 
 MUTANTS: list[Mutant] = []
 
@@ -137,7 +138,7 @@ def no_cut_after_a_failed_write() -> Iterator[Storage]:
         try:
             write_all(handle, data)
         except OSError as error:
-            self.size = handle.size()
+            self.size = handle.size_under(self.path) or 0
             raise WriteFailed("failed") from error
         self.size += len(data)
         self._unsynced.append(data)
@@ -240,7 +241,7 @@ def rewrite_without_truncate() -> Iterator[Storage]:
             handle.sync()
         except OSError as error:
             raise WriteFailed("failed") from error
-        self._tainted, self._refused, self.size = False, None, handle.size()
+        self._tainted, self._refused, self.size = False, None, handle.size_under(self.path) or 0
         _believe(self, handle)
 
     with patch.object(LogFile, "_rewrite", rewrite):
@@ -298,12 +299,40 @@ def lock_not_looked_at_again() -> Iterator[Storage]:
 
 
 @mutant()
+def file_of_a_lost_session_taken_over_as_it_is() -> Iterator[Storage]:
+    with patch.object(files, "own", lambda fs, path, suffix: fs.open(path)):
+        yield Storage()
+
+
+@mutant()
+def file_not_held() -> Iterator[Storage]:
+    with patch.object(SimHandle, "hold", lambda self: True):
+        yield Storage()
+
+
+@mutant()
+def moved_log_not_synced() -> Iterator[Storage]:
+    def own(fs: Fs, path: Path, suffix: str) -> Handle:
+        handle = fs.open(path)
+        if handle.hold():
+            return handle
+        fresh = path.with_name(f"{path.name}.{suffix}.own.tmp")
+        handle = fs.create(fresh)
+        write_all(handle, fs.read(path))
+        handle.hold()
+        fs.rename(fresh, path)
+        return handle
+
+    with patch.object(files, "own", own):
+        yield Storage()
+
+
+@mutant()
 def stale_cursor() -> Iterator[Storage]:
     def checked(self: LogFile, least: int | None = None) -> Handle:
-        if not self._held():
-            raise self._lost_lock()
         handle = self._opened()
-        if not handle.named(self.path):
+        self._check_lock()
+        if handle.size_under(self.path) is None:
             raise self._finish("replaced")
         return handle
 
@@ -314,10 +343,10 @@ def stale_cursor() -> Iterator[Storage]:
 @mutant()
 def replaced_file_not_noticed() -> Iterator[Storage]:
     def checked(self: LogFile, least: int | None = None) -> Handle:
-        if not self._held():
-            raise self._lost_lock()
         handle = self._opened()
-        if handle.size() > self.size + (self._refused or 0) or handle.size() < (least or self.size):
+        self._check_lock()
+        assert isinstance(handle, SimHandle)
+        if not (least or self.size) <= handle.size() <= self.size + (self._refused or 0):
             raise self._finish("somebody else wrote")
         return handle
 
@@ -327,13 +356,7 @@ def replaced_file_not_noticed() -> Iterator[Storage]:
 
 @mutant()
 def seal_before_sync() -> Iterator[Storage]:
-    class Hasty(FileStore):
-        def sync(self, session_id: str, attest: bytes = b"") -> None:
-            if attest:
-                self._attest(self._writing[session_id], attest)
-            super().sync(session_id)
-
-    yield Storage(Hasty)
+    yield Storage(seals_early=True)
 
 
 @mutant("write")

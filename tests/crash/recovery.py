@@ -191,7 +191,8 @@ def _write_on(
     store.append(ID, None, [line])
     sealed = RunningHash(HEADER)
     sealed.extend_lines([*before, line])
-    store.sync(ID, attest_line(sealed.seal(1)))
+    store.sync(ID)
+    store.attest(ID, attest_line(sealed.seal(1)))
     store.close()
     directory = fs.directory(DIRECTORY)
     if fs.file(path_of(compressed)).pending or name_of(compressed) not in directory.disk:

@@ -41,7 +41,7 @@ def apply(content: bytes, one: Write) -> bytes:
 class File:
     """The content of a file, whatever its names are."""
 
-    __slots__ = ("cache", "disk", "pending", "scarred")
+    __slots__ = ("cache", "disk", "holder", "pending", "scarred")
 
     def __init__(self, content: bytes = b"") -> None:
         self.disk = content
@@ -49,6 +49,8 @@ class File:
         self.cache = content
         """What every process sees."""
         self.pending: list[Write] = []
+        self.holder: SimHandle | None = None
+        """Who keeps others from holding it."""
         self.scarred = False
         """Whether a sync failed and what it lost was not written again."""
 
@@ -128,6 +130,7 @@ KINDS: Final = {
     "create": ("eio", "enospc"),
     "open": ("eio",),
     "link": ("eio",),
+    "rename": ("eio",),
     "remove": ("eio",),
     "make_directory": ("enospc",),
     "sync_directory": ("eio",),
@@ -188,6 +191,16 @@ class SimFs:
 
     # -- names --------------------------------------------------------------------------------------------------
 
+    def let_go(self) -> None:
+        """No process is left: nobody holds a file any more."""
+        above = [self.top]
+        while above:
+            for found in above.pop().names.values():
+                if isinstance(found, Directory):
+                    above.append(found)
+                else:
+                    found.holder = None
+
     def directory(self, path: Path) -> Directory:
         found: File | Directory | None = self.top
         for name in path.parts[1:]:
@@ -227,6 +240,13 @@ class SimFs:
         if target.name in parent.names:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
         parent.do(Name(target.name, found))
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._may_fail("rename")
+        found, parent = self.file(source), self.directory(source.parent)
+        assert source.parent == target.parent
+        parent.do(Name(target.name, found))
+        parent.do(Name(source.name, None))
 
     def remove(self, path: Path) -> None:
         self.file(path)
@@ -298,11 +318,20 @@ class SimHandle:
         self._check_open()
         return len(self.file.cache)
 
-    def named(self, path: Path) -> bool:
+    def size_under(self, path: Path) -> int | None:
+        self._check_open()
         try:
-            return self._fs.file(path) is self.file
+            return len(self.file.cache) if self._fs.file(path) is self.file else None
         except FileNotFoundError:
+            return None
+
+    def hold(self) -> bool:
+        self._check_open()
+        holder = self.file.holder
+        if holder is not None and holder is not self and holder.open:
             return False
+        self.file.holder = self
+        return True
 
     def close(self) -> None:
         self.open = False

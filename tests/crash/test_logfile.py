@@ -79,7 +79,8 @@ def test_directories_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path
     before = os.umask(0)
     try:
         store = begun(tmp_path / "a" / "root", compressed=compressed)
-        store.sync("s", b"{}\n")
+        store.sync("s")
+        store.attest("s", b"{}\n")
     finally:
         os.umask(before)
     made = {one.relative_to(tmp_path).name: stat.S_IMODE(one.stat().st_mode) for one in tmp_path.rglob("*")}
@@ -231,7 +232,8 @@ def test_a_full_disk_refuses_a_batch_whole_and_takes_it_when_there_is_room(small
         with pytest.raises(WriteFailed, match="No space left on device; the file ends with its last whole record"):
             store.append("s", 2, [line])
         assert texts(small_disk / "root") == 2
-    store.sync("s", b"{}\n" * 4000)  # a proof that does not fit is left out
+    store.sync("s")
+    store.attest("s", b"{}\n" * 4000)  # a proof that does not fit is left out
     filler.unlink()
     assert store.append("s", 2, [line]) == 3
     store.sync("s")
@@ -378,7 +380,8 @@ def test_a_torn_seal_takes_no_later_one_with_it(tmp_path: Path) -> None:
     store = resumed(tmp_path)
     sealed = RunningHash(talk().header)
     sealed.extend_lines(list(LINES[:2]))
-    store.sync("s", attest_line(sealed.seal(1)))
+    store.sync("s")
+    store.attest("s", attest_line(sealed.seal(1)))
     store.close()
     proof = prove(load(log_of(tmp_path)), log_of(tmp_path))
     assert (proof.state, proof.seq, proof.unreadable) == ("proven", 2, 1)

@@ -54,11 +54,14 @@ class Watched:
             self.batches.append((session_id, list(lines)))
         return count
 
-    def sync(self, session_id: str, attest: bytes = b"") -> None:
+    def sync(self, session_id: str) -> None:
         if self.sync_refusals:
             raise self.sync_refusals.pop(0)
-        self.inner.sync(session_id, attest)
+        self.inner.sync(session_id)
         self.syncs.append(session_id)
+
+    def attest(self, session_id: str, lines: bytes) -> None:
+        self.inner.attest(session_id, lines)
 
     def release(self, session_id: str) -> None:
         self.released.append(session_id)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,14 +23,16 @@ from turnlog.store import (
     ConcurrentWriter,
     FileStore,
     LiveStore,
-    LogCorrupt,
     SessionLocked,
     load,
     open_store,
     verify,
 )
+from turnlog.store.attest import ATTEST_NAME
 from turnlog.store.fs import OsFs, OsHandle
 from turnlog.store.liveness import LOCK_NAME
+
+BOTH = pytest.mark.parametrize("compressed", [False, True])
 
 
 @pytest.mark.proof
@@ -148,34 +153,131 @@ class _TakenOver(OsFs):
         return Handle(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))
 
 
+@BOTH
 @pytest.mark.parametrize("heir_writes", [False, True])
-def test_a_takeover_in_the_middle_of_a_write_is_noticed(tmp_path: Path, heir_writes: bool) -> None:
-    """No lock file can close the gap between a writer's last look and its write: who stops a writer there, removes
-    its lock and revives it gets both batches. The heir finds out at its next write, and so does every reader."""
+def test_what_a_stopped_writer_still_writes_goes_nowhere(tmp_path: Path, compressed: bool, heir_writes: bool) -> None:
+    """It was stopped after its last look and before its write, lost its lock to an heir, and came back."""
     fs = _TakenOver()
-    first, heir = FileStore(tmp_path, fs=fs), FileStore(tmp_path, adopt=True)
+    first, heir = FileStore(tmp_path, compressed=compressed, fs=fs), FileStore(tmp_path, adopt=True)
     first.create(SessionHeader(version=0, id="s", created_at=1))
     lines = [event.line() for event in _talk("a", "b", "c", "d").events]
     first.append("s", 0, lines[:1])
-    log = next(tmp_path.glob("*/*/session.jsonl"))
+    log = next(tmp_path.glob("*/*/session.jsonl*"))
+    own = lines[1].replace(b'"b"', b'"B"')
 
     def take_over() -> None:
         log.with_name(LOCK_NAME).unlink()
         assert heir.append("s", None, ()) == 1
         if heir_writes:
-            heir.append("s", 1, [lines[1].replace(b'"b"', b'"B"')])
+            heir.append("s", 1, [own])
 
     fs.before_write = take_over
     first.append("s", 1, [lines[1]])
-    with pytest.raises(ConcurrentWriter, match="somebody else wrote"):
-        heir.append("s", 2 if heir_writes else 1, [lines[2]])
-    with pytest.raises(ConcurrentWriter, match="taken over"):
-        first.append("s", 2, [lines[2]])
-    if heir_writes:
-        with pytest.raises(LogCorrupt):
-            load(log)
-    else:
-        assert len(load(log)) == 2
+    for _ in range(2):
+        with pytest.raises(ConcurrentWriter, match="taken over"):
+            first.sync("s")
+        with pytest.raises(ConcurrentWriter, match="taken over"):
+            first.append("s", 2, [lines[2]])
+    heir.append("s", 2 if heir_writes else 1, lines[2:3] if heir_writes else lines[1:2])
+    heir.sync("s")
+    heir.close()
+    stored = [event.line() for event in load(log).events]
+    assert stored == ([lines[0], own, lines[2]] if heir_writes else lines[:2])
+
+
+def test_a_real_process_stopped_before_its_write_is_fenced(tmp_path: Path) -> None:
+    """The same between processes: the first one stops itself there, for good as far as it knows."""
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from turnlog.log import SessionHeader\n"
+        "from turnlog.store import ConcurrentWriter, FileStore\n"
+        "from turnlog.store.fs import OsHandle\n"
+        "store = FileStore(Path(sys.argv[1]))\n"
+        "store.create(SessionHeader(version=0, id='s', created_at=1))\n"
+        "lines = [line.encode() for line in sys.argv[2:]]\n"
+        "store.append('s', 0, lines[:1])\n"
+        "write = OsHandle.write\n"
+        "def stopping(self, data):\n"
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "    return write(self, data)\n"
+        "OsHandle.write = stopping\n"
+        "store.append('s', 1, lines[1:])\n"
+        "try:\n"
+        "    store.sync('s')\n"
+        "except ConcurrentWriter as error:\n"
+        "    sys.exit(7)\n"
+    )
+    lines = [event.line() for event in _talk("a", "b", "c").events]
+    command = [sys.executable, "-c", program, str(tmp_path), lines[0].decode(), lines[1].decode()]
+    with subprocess.Popen(command) as process:
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        log = next(tmp_path.glob("*/*/session.jsonl"))
+        log.with_name(LOCK_NAME).unlink()
+        heir = FileStore(tmp_path, adopt=True)
+        assert heir.append("s", None, ()) == 1
+        process.send_signal(signal.SIGCONT)
+        assert process.wait() == 7
+    heir.append("s", 1, [lines[1], lines[2]])
+    heir.close()
+    assert [event.line() for event in load(log).events] == lines
+
+
+def test_a_forked_child_is_no_writer_and_keeps_no_lock(tmp_path: Path) -> None:
+    """Its writes are refused by name, closing ends, and its parent's death frees the session though it lives."""
+    program = (
+        "import asyncio, os, sys\n"
+        "from pathlib import Path\n"
+        "from tests.log.sessions import user\n"
+        "import turnlog\n"
+        "from turnlog.log import SessionHeader\n"
+        "from turnlog.store import ConcurrentWriter, FileStore\n"
+        "root = Path(sys.argv[1])\n"
+        "async def main():\n"
+        "    store = turnlog.open_store(root)\n"
+        "    session = await store.create(id='s'); session.append(user('a')); await session.durable()\n"
+        "    files = FileStore(root)\n"
+        "    files.create(SessionHeader(version=0, id='t', created_at=1))\n"
+        "    files.append('t', 0, [session.events[0].line()])\n"
+        "    return store, session, files\n"
+        "store, session, files = asyncio.run(main())\n"
+        "async def child():\n"
+        "    session.append(user('b', 'm1'))\n"
+        "    for wait in (session.durable, store.close, session.durable):\n"
+        "        try:\n"
+        "            await wait(); return 3\n"
+        "        except ConcurrentWriter as error:\n"
+        "            assert 'forked' in str(error), error\n"
+        "    try:\n"
+        "        files.append('t', 1, [session.events[1].line()]); return 4\n"
+        "    except ConcurrentWriter as error:\n"
+        "        assert 'forked' in str(error), error\n"
+        "    files.close()\n"
+        "    return 0\n"
+        "if os.fork() == 0:\n"
+        "    code = asyncio.run(child())\n"
+        "    print(code, flush=True)\n"
+        "    sys.stdin.read()\n"
+        "    os._exit(0)\n"
+        "while os.read(0, 1) != b'k': pass\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"0\n"
+        for id in ("s", "t"):
+            with pytest.raises(SessionLocked, match=f"pid {process.pid} "):
+                FileStore(tmp_path).append(id, None, ())
+        process.stdin.write(b"k")
+        process.stdin.flush()
+        assert process.wait() == -9
+        for id in ("s", "t"):  # the child lives
+            heir = FileStore(tmp_path)
+            assert heir.append(id, None, ()) == 1
+            heir.close()
 
 
 def _talk(*texts: str) -> Session:
@@ -208,7 +310,12 @@ def test_a_session_whose_file_was_moved_or_cut_or_grown_is_never_written_again(t
         await session.durable()
         log = next((tmp_path / name).glob("*/*/session.jsonl"))
         change(log)
-        before = {path: path.read_bytes() for path in (tmp_path / name).rglob("*.jsonl")}
+
+        def logs() -> dict[Path, bytes]:
+            found = (tmp_path / name).rglob("*.jsonl")
+            return {path: path.read_bytes() for path in found if path.name != ATTEST_NAME}
+
+        before = logs()
         for number in range(3):
             session.append(user("more", f"n{number}"))
             with pytest.raises(ConcurrentWriter):
@@ -217,7 +324,7 @@ def test_a_session_whose_file_was_moved_or_cut_or_grown_is_never_written_again(t
         assert len(session) == 4  # and is readable
         with pytest.raises(ConcurrentWriter):
             await store.close()
-        assert {path: path.read_bytes() for path in (tmp_path / name).rglob("*.jsonl")} == before
+        assert logs() == before
 
     for name, change in changes.items():
         asyncio.run(main(name, change))

@@ -177,5 +177,6 @@ class StoreContract(ReadableContract):
         store.create(HEADER)
         store.append(HEADER.id, 0, LINES)
         store.sync(HEADER.id)
-        store.sync(HEADER.id, b'{"seq":0}\n')
+        store.sync(HEADER.id)
+        store.attest(HEADER.id, b'{"seq":0}\n')
         assert list(store.read(HEADER.id))[1:] == LINES

@@ -53,10 +53,14 @@ class Store(ReadableStore, Protocol):
         """
         ...
 
-    def sync(self, session_id: str, attest: bytes = b"") -> None:
-        """Return when everything appended to the session survives power loss, as far as the store can promise that.
+    def sync(self, session_id: str) -> None:
+        """Return when everything appended to the session survives power loss, as far as the store can promise that."""
+        ...
 
-        Then keep *attest*, lines of what is attested about the log so far, beside it; losing them loses no history.
+    def attest(self, session_id: str, lines: bytes) -> None:
+        """Keep whole *lines* of what is attested about the log beside it, after those that are there.
+
+        They prove, they do not keep: nobody waits for them, and losing them loses no history.
         """
         ...
 
@@ -96,10 +100,14 @@ class MemoryStore:
         kept += [bytes(memoryview(line)) for line in lines]  # all copied before any is kept
         return len(kept)
 
-    def sync(self, session_id: str, attest: bytes = b"") -> None:
+    def sync(self, session_id: str) -> None:
         """See :meth:`Store.sync`; memory survives nothing, so there is nothing to wait for."""
         self._of(session_id)
-        self._attested[session_id] = self._attested.get(session_id, b"") + attest
+
+    def attest(self, session_id: str, lines: bytes) -> None:
+        """See :meth:`Store.attest`."""
+        self._of(session_id)
+        self._attested[session_id] = self._attested.get(session_id, b"") + lines
 
     def _of(self, session_id: str) -> list[bytes]:
         try:

@@ -8,38 +8,132 @@ and none per event.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import heapq
 import itertools
 import math
+import os
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Final, Protocol
 
 from turnlog.log import AnyEvent, Durable, Session
 from turnlog.log.session import epoch_ms
 
-from .attest import RunningHash, attest_line
+from .attest import RunningHash, Seal, attest_line
 from .base import Store
 from .encode import packed_lines
-from .errors import StoreError, WriteFailed
+from .errors import ConcurrentWriter, StoreError, WriteFailed
 
 WRITE_WITHIN: Final = 0.02
 """Seconds until an accepted event of a plain log is written."""
 SYNC_WITHIN: Final = 0.2
 """Seconds until an accepted event is durable."""
+SEAL_WITHIN: Final = 0.02
+"""Seconds until what is durable is sealed."""
 RETRY_WITHIN: Final = 1.0
 """Seconds until a batch that the disk refused is tried again, if nothing asks for it earlier."""
-WORKERS: Final = 16
-"""Sessions whose disk is waited for at once; more gained nothing on local disks."""
+WORKERS: Final = 8
+"""Disks that are waited for at once; more gained nothing on local ones."""
+
+
+class Answer(Protocol):
+    """What a barrier waits for; a ``Future`` is one."""
+
+    def set_result(self, result: Durable, /) -> None:
+        """It is durable."""
+        ...
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """It is not."""
+        ...
+
+
+class _Post:
+    """Brings answers to one event loop, which is woken once for all that are under way."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._letters: deque[tuple[asyncio.Future[Durable], Durable | BaseException]] = deque()
+        self._called = False
+
+    def send(self, future: asyncio.Future[Durable], said: Durable | BaseException) -> None:
+        """From any thread."""
+        self._letters.append((future, said))
+        if not self._called:
+            self._called = True
+            try:
+                self.loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                self._letters.clear()
+
+    def _deliver(self) -> None:
+        self._called = False  # before looking: a letter that comes now calls anew
+        while self._letters:
+            future, said = self._letters.popleft()
+            if future.done():
+                continue
+            if isinstance(said, Durable):
+                future.set_result(said)
+            else:
+                future.set_exception(said)
+
+
+class _Reply:
+    """The answer to a barrier of an event loop."""
+
+    __slots__ = ("_future", "_post")
+
+    def __init__(self, post: _Post, future: asyncio.Future[Durable]) -> None:
+        self._post = post
+        self._future = future
+
+    def set_result(self, result: Durable) -> None:
+        """See :meth:`Answer.set_result`."""
+        self._post.send(self._future, result)
+
+    def set_exception(self, exception: BaseException) -> None:
+        """See :meth:`Answer.set_exception`."""
+        self._post.send(self._future, exception)
+
+
+class _Crew:
+    """A few threads that wait for disks, started when there is work for them."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def give(self, job: Callable[[], None]) -> None:
+        """Have a job done soon. A job does not raise."""
+        self._jobs.put(job)
+        if len(self._threads) < WORKERS and self._jobs.qsize():
+            thread = threading.Thread(target=self._run, name="turnlog-sync", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def close(self) -> None:
+        """Wait for what was given, and end the threads."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
 
 
 class WriteThread:
-    """Does the writing of one store. Started by the first work, ended by ``close``.
+    """Does the writing of one store. Started by the first work, ended by ``close`` or with the program.
 
-    One thread decides what is due. When several sessions are due at once their disks' waiting is shared by a few
-    workers; no session is ever worked on by two of them.
+    One thread decides what is due and writes it. When several sessions are due at once a few others wait for their
+    disks, while it goes on writing; no session is ever worked on by two of them.
     """
 
     def __init__(self) -> None:
@@ -50,56 +144,123 @@ class WriteThread:
         """The same in order of time, with entries that were superseded."""
         self._numbers = itertools.count()
         self._thread: threading.Thread | None = None
-        self._workers: ThreadPoolExecutor | None = None
-        self._closing = False
+        self._unsealed: dict[WriteBehind, float] = {}
+        """When each writer is to seal what is durable, the earliest first."""
+        self._sleeps_until = -math.inf
+        """Until when the thread waits; it is awake before that, or is being woken."""
+        self._crew = _Crew()
+        self._post: _Post | None = None
+        self._pid = os.getpid()
+        self.closing = False
+        """Whether all work is to be done at once, as the last."""
 
-    def schedule(self, writer: WriteBehind, at: float) -> None:
-        """Have *writer* work at *at* (monotonic seconds) or earlier, or as soon after as it can be."""
+    @property
+    def forked(self) -> bool:
+        """Whether this is a forked child, where no thread of its parent runs and any lock may be held for ever."""
+        return os.getpid() != self._pid
+
+    def schedule(self, writer: WriteBehind, at: float) -> bool:
+        """Have *writer* work at *at* (monotonic seconds) or earlier, or as soon after as it can be; false when the
+        thread is about to end, and will not."""
         with self._condition:
+            if self.closing:
+                return False
             if self._due.get(writer, math.inf) <= at:
-                return
+                return True
             self._due[writer] = at
             heapq.heappush(self._queue, (at, next(self._numbers), writer))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="turnlog-writer", daemon=True)
                 self._thread.start()
-            if self._queue[0][2] is writer:
-                self._condition.notify()
+                atexit.register(self._at_exit)
+            self._wake_by(at)
+            return True
+
+    def schedule_seal(self, writer: WriteBehind) -> None:
+        """Have *writer* seal what is durable soon; not at once, or writers that wait all the time would pay for it."""
+        if writer in self._unsealed:
+            return
+        with self._condition:
+            self._unsealed[writer] = at = time.monotonic() + SEAL_WITHIN
+            self._wake_by(at)
+
+    def _wake_by(self, at: float) -> None:
+        """Wake the thread, unless it wakes by itself early enough."""
+        if at < self._sleeps_until:
+            self._sleeps_until = -math.inf
+            self._condition.notify()
+
+    def post(self) -> _Post:
+        """What brings answers to the running event loop."""
+        loop = asyncio.get_running_loop()
+        if self._post is None or self._post.loop is not loop:
+            self._post = _Post(loop)
+        return self._post
 
     def close(self) -> None:
-        """Do what is due, now, and end the thread."""
+        """Do what is due, now, and end the thread. In a forked child there is none."""
+        atexit.unregister(self._at_exit)
+        self._end()
+
+    def _at_exit(self) -> None:
+        """A program that ends without closing its store still has written what it appended. Nothing is told it."""
+        self._end()
+
+    def _end(self) -> None:
+        if self.forked:
+            return
         with self._condition:
-            self._closing = True
+            self.closing = True
             self._condition.notify()
         if self._thread is not None:
             self._thread.join()
 
     def _run(self) -> None:
-        while due := self._next():
-            if len(due) == 1:
-                due[0].work()
+        while work := self._next():
+            if len(work) == 1:
+                work[0]()
                 continue
-            if self._workers is None:
-                self._workers = ThreadPoolExecutor(WORKERS, "turnlog-sync")
-            list(self._workers.map(WriteBehind.work, due))
-        if self._workers is not None:
-            self._workers.shutdown()
+            for begin in work:
+                if (finish := begin()) is not None:
+                    self._crew.give(finish)
+        self._crew.close()
 
-    def _next(self) -> list[WriteBehind]:
-        """The writers that are due, each once; waits for the first. Empty when the thread is to end."""
+    def _next(self) -> list[Callable[[], Callable[[], None] | None]]:
+        """What is due, each writer once; waits for the first. Empty when the thread is to end."""
         with self._condition:
-            while not (due := self._pop_due()) and not self._closing:
-                self._condition.wait(self._queue[0][0] - time.monotonic() if self._queue else None)
-            return due
+            while True:
+                now = math.inf if self.closing else time.monotonic()
+                due, seals = self._pop_due(now), self._pop_seals(now)
+                if len(due) == 1 and not seals:
+                    return [due[0].work]
+                if due or seals or self.closing:
+                    return [*(writer.begin for writer in due), *(writer.seal for writer in seals)]
+                self._sleeps_until = at = self._next_time()
+                self._condition.wait(None if at == math.inf else at - now)
+                self._sleeps_until = -math.inf
 
-    def _pop_due(self) -> list[WriteBehind]:
-        now = math.inf if self._closing else time.monotonic()
+    def _next_time(self) -> float:
+        """When something is due."""
+        at = self._queue[0][0] if self._queue else math.inf
+        return min(at, next(iter(self._unsealed.values()), math.inf))
+
+    def _pop_due(self, now: float) -> list[WriteBehind]:
         found: list[WriteBehind] = []
         while self._queue and (self._queue[0][0] <= now or self._due.get(self._queue[0][2]) != self._queue[0][0]):
             at, _number, writer = heapq.heappop(self._queue)
             if self._due.get(writer) == at:
                 del self._due[writer]
                 found.append(writer)
+        return found
+
+    def _pop_seals(self, now: float) -> list[WriteBehind]:
+        found: list[WriteBehind] = []
+        for writer, at in self._unsealed.items():
+            if at > now:
+                break
+            found.append(writer)
+        for writer in found:
+            del self._unsealed[writer]
         return found
 
 
@@ -129,10 +290,12 @@ class WriteBehind:
         self._working = threading.Lock()
         """Held while the store is used."""
         self._mutex = threading.Lock()
-        self._waiting: list[tuple[int, Future[Durable]]] = []
+        self._waiting: list[tuple[int, Answer]] = []
         self._closed = False
         self._scheduled = False
         self._oldest = 0.0
+        self._unsealed: Seal | None = None
+        """What is durable and not sealed yet."""
         self._unsynced_since: float | None = None
         self._accepted = written
         self._written = written
@@ -149,63 +312,128 @@ class WriteBehind:
     def _accept(self, event: AnyEvent) -> None:
         self._pending.append(event)
         self._accepted += 1
-        if not self._scheduled:
+        if not self._scheduled and not self._thread.forked:
             self._scheduled = True
             self._oldest = now = time.monotonic()
             self._thread.schedule(self, now + (SYNC_WITHIN if self._frames else WRITE_WITHIN))
 
     async def durable(self, length: int) -> Durable:
-        """See :class:`~turnlog.log.Durability`. Raises why the store could not, once; waiting again tries again."""
+        """See :class:`~turnlog.log.Durability`. Raises why the store could not, once; waiting again tries again.
+
+        Cancelling it leaves the writing to go on.
+        """
         if self._durable >= length:
             return Durable(length)
-        return await asyncio.wrap_future(self.barrier(length))
+        post = self._thread.post()
+        future: asyncio.Future[Durable] = post.loop.create_future()
+        self._ask(length, _Reply(post, future))
+        return await future
 
     def barrier(self, length: int) -> Future[Durable]:
         """The same for threads: a future that nothing cancels."""
         future: Future[Durable] = Future()
         future.set_running_or_notify_cancel()
+        self._ask(length, future)
+        return future
+
+    def _ask(self, length: int, answer: Answer) -> None:
+        if self._thread.forked:  # our locks may be held by threads that are not here
+            answer.set_exception(self._forked())
+            return
         with self._mutex:
             closed = self._closed
             if not closed:
-                self._waiting.append((length, future))
+                self._waiting.append((length, answer))
         if closed:
-            self._answer([(length, future)])
-        else:
-            self._thread.schedule(self, time.monotonic())
-        return future
+            self._answer([(length, answer)])
+        elif not self._thread.schedule(self, time.monotonic()):
+            self.work()
 
     def close(self) -> None:
         """Write and sync what was accepted, then let go of the session and the store. Raises what writing raises."""
         self._subscription.close()
+        if self._thread.forked:
+            raise self._forked()
         try:
             self.barrier(self._accepted).result()
         finally:
             with self._working, self._mutex:
+                self._seal()
                 self._closed = True
                 waiting, self._waiting = self._waiting, []
             self._answer(waiting)
 
-    # -- the writer's thread ------------------------------------------------------------------------------------
+    def _forked(self) -> ConcurrentWriter:
+        return ConcurrentWriter(
+            f"session {self.session.id} is kept by the process that this one (pid {os.getpid()}) was forked from; here "
+            "it is in memory only. Fork before a store is opened, or open it anew when that process is done."
+        )
+
+    # -- the writer's threads -----------------------------------------------------------------------------------
 
     def work(self) -> None:
         """Write what is pending and sync what is due; never raises."""
-        with self._working:
-            if self._closed:
-                return
-            with self._mutex:
-                waiting, self._waiting = self._waiting, []
-            try:
+        if (finish := self.begin()) is not None:
+            finish()
+
+    def begin(self) -> Callable[[], None] | None:
+        """Write what is pending; gives what is left to do, on any thread, when something is to be synced: until then
+        the session is worked on. Never raises, nor does that."""
+        self._working.acquire()
+        with self._mutex:
+            waiting, self._waiting = self._waiting, []
+        try:
+            if not self._closed:
                 self._write()
-                if waiting or self._frames or self._is_sync_due():
-                    self._sync()
-            except Exception as error:  # any store's error belongs to its session; the thread serves others too
-                self._fail(error, waiting)
-                return
-            if self._durable == self._written:
-                self.failure = None
-            elif self._unsynced_since is not None:
-                self._thread.schedule(self, self._unsynced_since + SYNC_WITHIN)
+        except Exception as error:  # any store's error belongs to its session; the thread serves others too
+            self._fail(error, waiting)
+        else:
+            if self._durable < self._written and (waiting or self._is_sync_due()):
+                return lambda: self._finish(waiting)
+            self._done(waiting)
+        self._working.release()
+        return None
+
+    def _finish(self, waiting: list[tuple[int, Answer]]) -> None:
+        try:
+            self._store.sync(self.session.id)
+        except Exception as error:  # as above
+            self._fail(error, waiting)
+        else:
+            self._durable = self._written
+            self._unsynced_since = None
+            self._done(waiting)
+            self._attest()
+        self._working.release()
+
+    def _done(self, waiting: list[tuple[int, Answer]]) -> None:
+        if self._durable == self._written:
+            self.failure = None
+        elif self._unsynced_since is not None:
+            self._thread.schedule(self, self._unsynced_since + SYNC_WITHIN)
         self._answer(waiting)
+
+    def attest(self) -> None:
+        """Have what the store has already sealed soon; it is durable."""
+        with self._working:
+            if not self._written or self._durable < self._written:
+                return
+            self._attest()
+
+    def _attest(self) -> None:
+        self._unsealed = self._hash.seal(epoch_ms())
+        self._thread.schedule_seal(self)
+
+    def seal(self) -> None:
+        """Seal what is durable; never raises."""
+        with self._working:
+            self._seal()
+
+    def _seal(self) -> None:
+        seal, self._unsealed = self._unsealed, None
+        if seal is not None and not self._closed:
+            with contextlib.suppress(Exception):  # it proves, it does not keep; the next write meets the reason again
+                self._store.attest(self.session.id, attest_line(seal))
 
     def _write(self) -> None:
         self._scheduled = False  # before looking: an event that comes now schedules anew
@@ -225,16 +453,11 @@ class WriteBehind:
             self._unsynced_since = self._oldest
 
     def _is_sync_due(self) -> bool:
+        if self._frames or self._thread.closing:
+            return True
         return self._unsynced_since is not None and time.monotonic() - self._unsynced_since >= SYNC_WITHIN
 
-    def _sync(self) -> None:
-        if self._durable == self._written:
-            return
-        self._store.sync(self.session.id, attest_line(self._hash.seal(epoch_ms())))
-        self._durable = self._written
-        self._unsynced_since = None
-
-    def _fail(self, error: Exception, waiting: list[tuple[int, Future[Durable]]]) -> None:
+    def _fail(self, error: Exception, waiting: list[tuple[int, Answer]]) -> None:
         if not isinstance(error, StoreError):
             told = WriteFailed(
                 f"session {self.session.id}: its store failed: {error!r}; what is not durable yet stays in memory"
@@ -244,15 +467,15 @@ class WriteBehind:
         self.failure = error
         if isinstance(error, WriteFailed):  # space may come back; another writer does not go away
             self._thread.schedule(self, time.monotonic() + RETRY_WITHIN)
-        for _length, future in waiting:
-            future.set_exception(error)
+        for _length, answer in waiting:
+            answer.set_exception(error)
 
-    def _answer(self, waiting: list[tuple[int, Future[Durable]]]) -> None:
-        for length, future in waiting:
+    def _answer(self, waiting: list[tuple[int, Answer]]) -> None:
+        for length, answer in waiting:
             if self._durable >= length:
-                future.set_result(Durable(length))
+                answer.set_result(Durable(length))
             elif self._closed:
-                future.set_exception(
+                answer.set_exception(
                     StoreError(
                         f"session {self.session.id} was released with {self._durable} durable events; later ones are "
                         "in memory only. Resume it to go on."
@@ -260,5 +483,5 @@ class WriteBehind:
                 )
             else:  # another subscriber asked before we were told the event
                 with self._mutex:
-                    self._waiting.append((length, future))
+                    self._waiting.append((length, answer))
                 self._thread.schedule(self, time.monotonic() + WRITE_WITHIN)

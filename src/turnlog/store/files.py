@@ -32,7 +32,7 @@ from .fs import TEMPORARY, Fs, Handle, OsFs, write_all
 from .header import header_line
 from .liveness import LOCK_NAME
 from .lock import SessionLock
-from .logfile import LogFile
+from .logfile import LogFile, own
 from .names import encode_project, encode_session, log_files, places, session_directories
 from .read import ReadLog, read_log
 from .source import Source
@@ -134,16 +134,25 @@ class FileStore:
             writing.log.append(lines)
         return writing.log.lines
 
-    def sync(self, session_id: str, attest: bytes = b"") -> None:
-        """See :meth:`Store.sync`. Attestation that cannot be written is left out: it proves, it does not keep."""
+    def sync(self, session_id: str) -> None:
+        """See :meth:`Store.sync`."""
+        writing = self._known(session_id)
+        if writing is not None:
+            writing.log.sync()
+
+    def attest(self, session_id: str, lines: bytes) -> None:
+        """See :meth:`Store.attest`. What the disk does not take is left out; a writer that lost its session adds
+        nothing."""
+        writing = self._known(session_id)
+        if writing is not None and writing.log.ours():
+            self._attest(writing, lines)
+
+    def _known(self, session_id: str) -> _Writing | None:
+        """A session that is written, or None for one that is only stored. Raises :class:`SessionNotFound`."""
         writing = self._writing.get(session_id)
-        if writing is None:
-            if session_id not in self._created:
-                self._path(session_id)
-            return
-        writing.log.sync()
-        if attest:
-            self._attest(writing, attest)
+        if writing is None and session_id not in self._created:
+            self._path(session_id)
+        return writing
 
     def release(self, session_id: str) -> None:
         """End writing a session: give back its file and its lock."""
@@ -249,23 +258,29 @@ class FileStore:
     def _take_at(self, session_id: str, path: Path) -> _Writing:
         """The same for a log file that is known already. What was taken is durable, even if its writer died before it
         synced."""
-        lock = self._lock(path.parent, session_id)
-        try:
+        with contextlib.ExitStack() as undo:
+            lock = self._lock(path.parent, session_id)
+            undo.callback(lock.release)
             self._sweep(path.parent)
-            data = self._data(path)
+            handle, data = self._owned(path)
+            undo.callback(handle.close)
             log = read_log(Source(data, name=str(path)))
             self._check_writable(session_id, path, log)
             self._keep_names(path)
-            writing = self._mended(path, log, data, lock)
-        except BaseException:
-            lock.release()
-            raise
+            writing = self._mended(path, log, data, lock, handle)
+            undo.pop_all()
         return writing
 
-    def _data(self, path: Path) -> bytes:
+    def _owned(self, path: Path) -> tuple[Handle, bytes]:
+        """The log as no other writer changes it any more, and what it holds."""
         try:
-            return self._fs.read(path)
+            handle = own(self._fs, path, secrets.token_hex(6))
         except OSError as error:
+            raise WriteFailed(f"{path} cannot be opened: {error.strerror or error}; nothing was changed") from error
+        try:
+            return handle, self._fs.read(path)
+        except OSError as error:
+            handle.close()
             raise WriteFailed(f"{path} cannot be read: {error.strerror or error}; nothing was changed") from error
 
     def _check_writable(self, session_id: str, path: Path, log: ReadLog) -> None:
@@ -309,7 +324,7 @@ class FileStore:
         except OSError as error:
             raise WriteFailed(f"{path} cannot be made durable: {error.strerror or error}") from error
 
-    def _mended(self, path: Path, log: ReadLog, data: bytes, lock: SessionLock) -> _Writing:
+    def _mended(self, path: Path, log: ReadLog, data: bytes, lock: SessionLock, handle: Handle) -> _Writing:
         """The file of a stored log, whole, durable and ready to be written on."""
         won = log.rows.length - (log.torn.recovered if log.torn is not None else 0)
         rows = log.rows.row_index(won) if won < log.rows.length else len(log.rows.rows)
@@ -322,14 +337,11 @@ class FileStore:
             suffix=secrets.token_hex(6),
             lines=rows,
             size=log.size,
+            handle=handle,
         )
         end = log.size if log.torn is None else log.torn.offset
         unended = data[end - 1 : end] != b"\n" if not log.compressed else _has(log, "no-final-newline")
-        try:
-            file.mend(end, lines_of(list(log.rows.iterate(won, log.rows.length))), newline=unended)
-        except BaseException:
-            file.close()
-            raise
+        file.mend(end, lines_of(list(log.rows.iterate(won, log.rows.length))), newline=unended)
         writing = _Writing(file, lock, path.parent)
         writing.ragged = self._is_ragged(path.with_name(ATTEST_NAME))
         if log.torn is not None:

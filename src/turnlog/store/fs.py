@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from pathlib import Path
 from typing import Final, Protocol
+
+try:
+    import fcntl
+except ImportError:  # Windows reads, it does not write
+    fcntl = None  # type: ignore[assignment]
 
 
 class Handle(Protocol):
@@ -27,12 +33,12 @@ class Handle(Protocol):
         """Cut the file back to *size* bytes."""
         ...
 
-    def size(self) -> int:
-        """Bytes of the file as it is now, whoever wrote them."""
+    def size_under(self, path: Path) -> int | None:
+        """Bytes of the file as it is now, whoever wrote them; None when *path* names another file by now, or none."""
         ...
 
-    def named(self, path: Path) -> bool:
-        """Whether *path* still names this file, and not another one or none."""
+    def hold(self) -> bool:
+        """Keep every other handle from holding the file until this one is closed; false when another one holds it."""
         ...
 
     def close(self) -> None:
@@ -85,6 +91,8 @@ class OsHandle:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        mine = os.fstat(descriptor)
+        self._identity = mine.st_dev, mine.st_ino
 
     def write(self, data: bytes) -> int:
         """See :meth:`Handle.write`."""
@@ -92,29 +100,40 @@ class OsHandle:
 
     def sync(self) -> None:
         """See :meth:`Handle.sync`."""
-        os.fsync(self._descriptor)
+        _sync_data(self._descriptor)
 
     def truncate(self, size: int) -> None:
         """See :meth:`Handle.truncate`."""
         os.ftruncate(self._descriptor, size)
 
-    def size(self) -> int:
-        """See :meth:`Handle.size`."""
-        return os.fstat(self._descriptor).st_size
-
-    def named(self, path: Path) -> bool:
-        """See :meth:`Handle.named`."""
+    def size_under(self, path: Path) -> int | None:
+        """See :meth:`Handle.size_under`. One look gives both: an inode is never used anew while it is open."""
         try:
             there = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
+            return None
+        return there.st_size if (there.st_dev, there.st_ino) == self._identity else None
+
+    def hold(self) -> bool:
+        """See :meth:`Handle.hold`."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             return False
-        mine = os.fstat(self._descriptor)
-        return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+        return True
 
     def close(self) -> None:
         """See :meth:`Handle.close`."""
         with contextlib.suppress(OSError):
             os.close(self._descriptor)
+
+
+def _sync_data(descriptor: int) -> None:
+    """Data and size, not times; where the system has no such call, everything, and the drive's own cache too."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        os.fdatasync(descriptor)
 
 
 class OsFs:
@@ -178,12 +197,13 @@ def make_directories(fs: Fs, directory: Path) -> None:
 
 def write_all(handle: Handle, data: bytes) -> None:
     """Append all of *data*; a short write goes on where it stopped, and one of nothing is an error."""
-    view = memoryview(data)
-    while view:
-        done = handle.write(bytes(view) if len(view) < len(data) else data)
+    while data:
+        done = handle.write(data)
+        if done == len(data):
+            return
         if done <= 0:
             raise OSError("the file system took none of a write; is it full?")
-        view = view[done:]
+        data = data[done:]
 
 
 TEMPORARY: Final = ".tmp"

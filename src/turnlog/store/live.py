@@ -85,6 +85,7 @@ class LiveStore:
             raise
         del self._taking[session_id]
         self._keep(session, lines=lines, written=len(session), hash=hashed)
+        self._keeping[session_id].attest()  # its writer may have died before it did
         try:
             session.settle()
             await session.durable()
@@ -110,7 +111,10 @@ class LiveStore:
 
         Cancelling it leaves the session to be released all the same.
         """
-        await asyncio.to_thread(self._end, self._keeping.pop(session.id))
+        if self._thread.forked:  # and so are the threads of the loop, perhaps
+            self._end(self._keeping.pop(session.id))
+        else:
+            await asyncio.to_thread(self._end, self._keeping.pop(session.id))
 
     def _end(self, keeping: WriteBehind) -> None:
         try:
@@ -128,7 +132,8 @@ class LiveStore:
                 await self.release(keeping.session)
             except StoreError as error:
                 failures.append(error)
-        await asyncio.to_thread(self._thread.close)
+        if not self._thread.forked:
+            await asyncio.to_thread(self._thread.close)
         if failures:
             raise failures[0]
 

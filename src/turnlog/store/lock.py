@@ -1,7 +1,8 @@
 """One live writer per session: a lock held for the writer's life, with its owner inside.
 
 The kernel lets go of the lock when its holder dies, so a dead owner never blocks. A holder that was stopped, lost the
-lock file and came back finds another file under the name, and never writes again.
+lock file and came back finds another file under the name, and never writes again. A forked child is no holder: it gives
+back its copies of the locks at once, or they would outlive their owner in it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from typing import Any
 from turnlog.events.lenient import parse
 from turnlog.events.lossless import dump
 
-from .errors import LockUnsupported, SessionLocked, WriteFailed
+from .errors import ConcurrentWriter, LockUnsupported, SessionLocked, WriteFailed
 from .liveness import LOCK_NAME
 
 try:
     import fcntl
 except ImportError:  # Windows reads, it does not write
     fcntl = None  # type: ignore[assignment]
+
+_descriptors: set[int] = set()
+"""The locks this process holds, for the children that it forks: the only state that no object owns."""
+_registered: list[int] = []
 
 
 class SessionLock:
@@ -38,6 +43,7 @@ class SessionLock:
         if fcntl is None:
             raise LockUnsupported(f"{directory}: this platform has no file locks; turnlog only reads here")
         self._path = directory / LOCK_NAME
+        self._pid = os.getpid()
         try:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -56,6 +62,9 @@ class SessionLock:
                 f"{directory}: its file system does not lock files ({error.strerror}), so two writers "
                 "could mix; keep sessions on a local disk"
             ) from None
+        _close_in_children(self._descriptor)
+        mine = os.fstat(self._descriptor)
+        self._identity = mine.st_dev, mine.st_ino
         with contextlib.suppress(OSError):  # a full disk: the lock holds all the same, its owner is not named
             os.ftruncate(self._descriptor, 0)
             os.write(self._descriptor, dump(_me()) + b"\n")
@@ -64,20 +73,47 @@ class SessionLock:
             raise SessionLocked(f"session {session_id}: its lock file was replaced while it was taken; try again")
 
     def held(self) -> bool:
-        """Whether the file under the name is still the one that is locked."""
-        try:
-            there, mine = os.stat(self._path), os.fstat(self._descriptor)
-        except OSError:  # the name is gone, or the lock was released
+        """Whether the file under the name is still the one that is locked.
+
+        Raises ``OSError`` when that cannot be seen now, and :class:`ConcurrentWriter` in a child that was forked.
+        """
+        if os.getpid() != self._pid:
+            raise ConcurrentWriter(
+                f"{self._path.parent}: process {os.getpid()} was forked from {self._pid}, which writes this session; "
+                "only one of them may. Open the session anew when that one is done."
+            )
+        if self._descriptor < 0:
             return False
-        return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+        try:
+            there = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return (there.st_dev, there.st_ino) == self._identity
 
     def release(self) -> None:
         """Let go. The file stays, so that a waiting writer never locks a name that is gone."""
         descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0 or os.getpid() != self._pid:
+            return
+        _descriptors.discard(descriptor)
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
         with contextlib.suppress(OSError):
             os.close(descriptor)
+
+
+def _close_in_children(descriptor: int) -> None:
+    if not _registered:
+        _registered.append(os.getpid())
+        os.register_at_fork(after_in_child=_forget)
+    _descriptors.add(descriptor)
+
+
+def _forget() -> None:
+    """In a new child: what is locked stays locked by its parent alone."""
+    while _descriptors:
+        with contextlib.suppress(OSError):
+            os.close(_descriptors.pop())
 
 
 def _me() -> dict[str, Any]:

@@ -4,6 +4,10 @@ A log file only grows by whole batches. A batch that the disk refuses is cut off
 anything else is written; a sync that fails is never repeated on the same pages (the kernel may have dropped them): the
 file is opened anew, cut back to what is durable and written again. Before each batch and each sync the lock must still
 be ours, the name must still lead to this file, and the file must end where this writer left it.
+
+A writer may be stopped between that look and its write, lose its lock to another one, and come back. So it also holds
+the file itself while it has it open: whoever takes over finds it held, and moves the log to a new file first
+(:func:`own`). What the old writer still writes goes to a file that has no name any more, and its next look says so.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import Final
 import zstandard
 
 from .errors import ConcurrentWriter, WriteFailed
-from .fs import Fs, Handle, write_all, write_new
+from .fs import TEMPORARY, Fs, Handle, write_all, write_new
 
 LEVEL: Final = 3
 """zstd's default level, which dsh uses."""
@@ -25,6 +29,32 @@ LEVEL: Final = 3
 def frame_of(data: bytes) -> bytes:
     """One checksummed zstd frame."""
     return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True, write_content_size=True).compress(data)
+
+
+def own(fs: Fs, path: Path, suffix: str) -> Handle:
+    """The log at *path*, open and ours alone; for whoever has the session's lock. Errors are ``OSError``.
+
+    A writer that lost the lock and does not know it yet may still hold the file. Then the log moves to a new one of the
+    same content; a crash leaves the old one or the new one under the name.
+    """
+    handle = fs.open(path)
+    if handle.hold():
+        return handle
+    handle.close()
+    fresh = path.with_name(f"{path.name}.{suffix}.new{TEMPORARY}")
+    handle = fs.create(fresh)
+    try:
+        write_all(handle, fs.read(path))
+        handle.sync()
+        if not handle.hold():
+            raise OSError(f"{fresh.name} is held by somebody else")
+        fs.rename(fresh, path)
+    except BaseException:
+        handle.close()
+        with contextlib.suppress(OSError):
+            fs.remove(fresh)
+        raise
+    return handle
 
 
 class LogFile:
@@ -41,9 +71,11 @@ class LogFile:
         suffix: str,
         lines: int = 0,
         size: int | None = None,
+        handle: Handle | None = None,
     ) -> None:
-        """*header* is the header line with its newline. *size* and *lines* are those of an existing file; without,
-        nothing is on disk before the first append. *held* tells whether the lock is still ours."""
+        """*header* is the header line with its newline. *size* and *lines* are those of an existing file, *handle* is
+        the file as :func:`own` gives it; without, nothing is on disk before the first append. *held* tells whether the
+        lock is still ours."""
         self.path: Final = path
         self._fs = fs
         self._header = header
@@ -55,7 +87,7 @@ class LogFile:
         self.size = size or 0
         self._durable = self.size
         self._unsynced: list[bytes] = []
-        self._handle: Handle | None = None
+        self._handle = handle
         self._exists = size is not None
         self._tried: bytes | None = None
         self._tainted = False
@@ -116,6 +148,13 @@ class LogFile:
         self.size = self._durable = min(cut_at, self.size) + len(data)
         self.lines += len(lines)
 
+    def ours(self) -> bool:
+        """Whether this writer may write, as far as it knows and the lock says."""
+        try:
+            return self._finished is None and self._held()
+        except (OSError, ConcurrentWriter):
+            return False
+
     def close(self) -> None:
         """Give the handle back."""
         if self._handle is not None:
@@ -123,8 +162,7 @@ class LogFile:
             self._handle = None
 
     def _begin(self, data: bytes) -> None:
-        if not self._held():
-            raise self._lost_lock()
+        self._check_lock()
         content = self._header + data
         if self._compressed:
             content = frame_of(self._header) + frame_of(data)
@@ -215,14 +253,13 @@ class LogFile:
     def _checked(self, least: int | None = None) -> Handle:
         """The open file, if it is still ours and ends where we left it; after a failed rewrite, at *least* where what
         is durable ends."""
-        if not self._held():
-            raise self._lost_lock()
-        handle = self._opened()
+        handle = self._opened()  # before looking: whoever takes over then finds the file held
+        self._check_lock()
         try:
-            named, found = handle.named(self.path), handle.size()
+            found = handle.size_under(self.path)
         except OSError as error:
             raise self._failed(error) from error
-        if not named:
+        if found is None:
             raise self._finish(f"{self.path} was removed or replaced")
         if not (self.size if least is None else least) <= found <= self.size + (self._refused or 0):
             raise self._finish(
@@ -230,21 +267,36 @@ class LogFile:
             )
         return handle
 
+    def _check_lock(self) -> None:
+        try:
+            held = self._held()
+        except OSError as error:
+            raise self._failed(error) from error
+        if not held:
+            raise self._finish(f"{self.path}: the lock was taken over by another writer")
+
     def _opened(self) -> Handle:
         if self._handle is None:
             try:
-                self._handle = self._fs.open(self.path)
+                handle = self._fs.open(self.path)
             except FileNotFoundError:
                 raise self._finish(f"{self.path} is gone") from None
             except OSError as error:
                 raise self._failed(error) from error
+            self._handle = handle
+            if not self._holds(handle):
+                raise self._finish(f"{self.path} is held by another writer")
         return self._handle
+
+    def _holds(self, handle: Handle) -> bool:
+        try:
+            return handle.hold()
+        except OSError as error:
+            self.close()
+            raise self._failed(error) from error
 
     def _failed(self, error: OSError) -> WriteFailed:
         return WriteFailed(f"{self.path}: {error.strerror or error}; what is not durable yet stays in memory")
-
-    def _lost_lock(self) -> ConcurrentWriter:
-        return self._finish(f"{self.path}: the lock was taken over by another writer")
 
     def _finish(self, reason: str) -> ConcurrentWriter:
         self._finished = f"{reason}. This writer never writes again; open the session anew."

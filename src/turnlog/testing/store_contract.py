@@ -163,10 +163,12 @@ class StoreContract:
         store.create(session.header)
         store.sync(session.id)
         store.append(session.id, 0, lines[:1])
-        store.sync(session.id, b'{"type":"note","seq":1,"text":"x","time":1}\n')
+        store.sync(session.id)
+        store.attest(session.id, b'{"type":"note","seq":1,"text":"x","time":1}\n')
         store.sync(session.id)
         store.append(session.id, 1, lines[1:])
-        store.sync(session.id, b'{"type":"note","seq":2,"text":"y","time":2}\n')
+        store.sync(session.id)
+        store.attest(session.id, b'{"type":"note","seq":2,"text":"y","time":2}\n')
         _same(_read(store, session.id), lines, "what is attested is no part of the log")
 
     def test_what_was_synced_is_there_for_the_next_one(self) -> None:
