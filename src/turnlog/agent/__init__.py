@@ -1,7 +1,7 @@
 """The loop: an agent runs, and everything it did is in the log."""
 
 from .agent import Agent, Input
-from .driver import AgentBusy
+from .driver import AgentBusy, AgentClosed
 from .failure import TurnFailed, UnrecordedInput
 from .hooks import (
     AgentFailed,
@@ -26,6 +26,7 @@ from .retry import RetryPolicy
 __all__ = [
     "Agent",
     "AgentBusy",
+    "AgentClosed",
     "AgentFailed",
     "Context",
     "Enter",

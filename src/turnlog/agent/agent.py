@@ -15,6 +15,7 @@ from typing import Final, Self, TypeVar, overload
 from turnlog.bus import Bus, Cancellation
 from turnlog.events import (
     Aborted,
+    AssistantMessage,
     Block,
     CallConfig,
     CancelCause,
@@ -23,16 +24,16 @@ from turnlog.events import (
     TurnEndReason,
     UserMessage,
 )
-from turnlog.log import AnyEvent, Session
+from turnlog.log import AnyEvent, Session, SessionEvent, is_event
 from turnlog.model import Model
 from turnlog.tools import Approvals, Pipeline, Tool, Toolbox
 
 from .attempt import Attempts
 from .checkpoint import Checkpoints
-from .driver import Driver
+from .driver import AgentClosed, Driver
 from .entry import Entry
 from .hooks import InboxClaimed, InboxDiscarded, InboxInserted, PreStep, RequestError, Target, TurnStopping
-from .inbox import Inbox
+from .inbox import Inbox, InboxError
 from .limits import Limits
 from .output import Wanted
 from .place import Turn, added
@@ -94,7 +95,7 @@ class Agent:
         self._nudge = asyncio.Event()
         self._waiting: dict[str, asyncio.Future[RunResult[None]]] = {}
         self._turns: dict[int, list[str]] = {}
-        self.last_context_tokens = 0
+        self.last_context_tokens = _last_context_tokens(session)
         """Tokens of the last request and its answer, as the provider counted them; 0 before the first."""
 
         info = self._model.info
@@ -130,7 +131,7 @@ class Agent:
                 self,
                 bus=self.bus,
                 requests=self._requests,
-                attempts=Attempts(session, self.bus),
+                attempts=Attempts(session, self.bus, self.used),
                 scheduler=scheduler,
             ),
             limits=Limits(max_steps, max_seconds, max_cost, price),
@@ -145,7 +146,7 @@ class Agent:
         self.bus.on(PreStep, pruner.before_step)
         self.bus.on(RequestError, pruner.on_error)
         self.bus.on(RequestError, Retries(self, retry).on_error, deadline=None)
-        self.bus.attach(self.session)
+        self._facts = self.bus.attach(self.session)
 
     # -- talking to it ------------------------------------------------------------------------------------------
 
@@ -172,8 +173,11 @@ class Agent:
         return self.send(said, "next-step", wake=False)
 
     def send(self, said: Input, target: Target, *, wake: bool) -> UserMessage:
-        """Queue input and give the message it became. Raises what the log raises; then nothing is queued."""
+        """Queue input and give the message it became. Raises what the log raises, and ``RuntimeError`` where no event
+        loop runs; then nothing is queued."""
         message = _message(said)
+        if wake:
+            asyncio.get_running_loop()
         if wake and self._driver.winding_down:
             target = "next-turn"  # what runs is ending; this is for after it
         self.inbox.append(target, message)
@@ -214,28 +218,34 @@ class Agent:
         *output*: a type the answer has to have; it is ``result.output``. Cancelling the wait cancels the turn (and
         what else is queued), waits until it is closed, and passes the cancellation on.
         """
+        message = _message(said)
         if output is None:
-            return await self._run(said)
-        wanted = Wanted(output)
+            return await self._run(message)
+        wanted = Wanted(output, lambda turn: message.id in self._turns.get(turn, ()))
         self.toolbox.add(wanted.tool)
         try:
             with self.bus.on(TurnStopping, wanted.remind):
-                done = await self._run(said)
+                done = await self._run(message)
         finally:
             self.toolbox.remove(wanted.tool.name)
         return RunResult(done.text, done.reason, done.usage, done.turn, done.session_id, wanted.answer)
 
-    async def _run(self, said: Input) -> RunResult[None]:
-        message = _message(said)
+    async def _run(self, message: UserMessage) -> RunResult[None]:
+        if self._driver.disposed:
+            raise AgentClosed(f"session {self.session.id}: its agent is closed; make another one on the session")
+        if message.id in self._waiting:
+            raise InboxError(f"message {message.id} is being run already; make a new one")
         future: asyncio.Future[RunResult[None]] = asyncio.get_running_loop().create_future()
         self._waiting[message.id] = future
         try:
             self.send(message, "next-turn", wake=True)
             return await future
         except asyncio.CancelledError:
-            if not self.inbox.remove(message.id):
+            if self._taken(message.id):
                 self.cancel()
                 await self._settled()
+            else:
+                self.inbox.remove(message.id)
             raise
         finally:
             self._waiting.pop(message.id, None)
@@ -249,9 +259,15 @@ class Agent:
             except asyncio.CancelledError:
                 continue
 
-    def run_sync(self, said: Input) -> RunResult[None]:
+    @overload
+    def run_sync(self, said: Input) -> RunResult[None]: ...
+    @overload
+    def run_sync(self, said: Input, *, output: type[T]) -> RunResult[T]: ...
+    def run_sync(self, said: Input, *, output: type[T] | None = None) -> RunResult[T] | RunResult[None]:
         """:meth:`run` for scripts without an event loop of their own."""
-        return asyncio.run(self.run(said))
+        if output is None:
+            return asyncio.run(self.run(said))
+        return asyncio.run(self.run(said, output=output))
 
     async def stream(self, said: Input) -> AsyncGenerator[AnyEvent, None]:
         """Queue input, and give every event of the session until the turn that takes it has ended.
@@ -260,7 +276,7 @@ class Agent:
         """
         queue: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
         subscription = self.session.subscribe(queue.put_nowait)
-        task = asyncio.ensure_future(self._run(said))
+        task = asyncio.ensure_future(self._run(_message(said)))
         task.add_done_callback(lambda _: queue.put_nowait(None))
         try:
             while (event := await queue.get()) is not None:
@@ -270,6 +286,7 @@ class Agent:
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
+            task.cancelled() or task.exception()  # looked at, so that asyncio does not complain
         await task
 
     # -- ends of turns ------------------------------------------------------------------------------------------
@@ -281,12 +298,17 @@ class Agent:
 
     def discarded(self, message: UserMessage) -> None:
         """For the inbox: *message* was withdrawn."""
-        self._answer(message.id, RunResult("", Aborted(CancelledByUser()), added([]), None, self.session.id))
+        self._answer(message.id, self._not_run(self._driver.withdrawn_by))
+
+    def _not_run(self, cause: CancelCause) -> RunResult[None]:
+        return RunResult("", Aborted(cause), added([]), None, self.session.id)
+
+    def used(self, usage: TokenUsage) -> None:
+        """For the attempts: what a request and its answer took."""
+        self.last_context_tokens = _context_tokens(usage)
 
     def ended(self, turn: Turn, reason: TurnEndReason) -> None:
         """For the driver: a turn is closed."""
-        if turn.usage:
-            self.last_context_tokens = _context_tokens(turn.usage[-1])
         result: RunResult[None] = RunResult(turn.text, reason, turn.total, turn.number, self.session.id)
         for message_id in self._turns.pop(turn.number, ()):
             self._answer(message_id, result)
@@ -296,6 +318,12 @@ class Agent:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(error)
+
+    def idle(self, cause: CancelCause) -> None:
+        """For the driver: what still waits stays parked; whoever waits for it hears that it was not run."""
+        for message_id in list(self._waiting):
+            if not self._taken(message_id):
+                self._answer(message_id, self._not_run(cause))
 
     def still_awaited(self) -> bool:
         """For the driver: whether somebody waits for a turn that has not begun."""
@@ -335,6 +363,7 @@ class Agent:
     async def aclose(self) -> None:
         """Cancel what runs, wait for its end, and close the models this agent opened. Idempotent."""
         await self._driver.dispose()
+        self._facts.close()
         for model in self._owned:
             await model.aclose()
 
@@ -374,3 +403,13 @@ def _message(said: Input) -> UserMessage:
 def _context_tokens(usage: TokenUsage) -> int:
     cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
     return usage.input_tokens + usage.output_tokens + cached
+
+
+def _last_context_tokens(session: Session) -> int:
+    """What the newest answer in the log took, also when another agent got it."""
+    for row in reversed(session.rows.rows):
+        if row.type != AssistantMessage.event_type or not isinstance(row, SessionEvent):
+            continue  # told without decoding
+        if is_event(row, AssistantMessage) and row.data.usage is not None:
+            return _context_tokens(row.data.usage)
+    return 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 
 from turnlog.bus import Bus
 from turnlog.events import (
@@ -18,13 +19,14 @@ from turnlog.events import (
     FinishMaxTokens,
     Message,
     StreamChunk,
+    TokenUsage,
 )
 from turnlog.log import Session
 from turnlog.log.proof import ProofChain
 from turnlog.model import Assembler, Model, Request
 from turnlog.model.hooks import LlmStream
 
-from .failure import UnrecordedInput
+from .failure import UnrecordedInput, checked, failure_of
 from .place import Turn
 from .unrecorded import difference
 
@@ -58,8 +60,19 @@ class Attempt:
 
     def count(self) -> None:
         """Add what it used to the turn's bill, whether or not it succeeded."""
-        if self._assembler.usage is not None:
-            self._turn.usage.append(self._assembler.usage)
+        if self.usage is not None:
+            self._turn.usage.append(self.usage)
+
+    @property
+    def usage(self) -> TokenUsage | None:
+        """What it used, as far as the stream said."""
+        return self._assembler.usage
+
+    def end(self) -> None:
+        """The stream is over. One that never said how is a failure: nobody knows what is missing."""
+        if self._assembler.finish is None:
+            failure = Failure("the stream ended without saying how", "STREAM_CLOSED")
+            self.take(Finish(FinishError(failure)))
 
     def commit(self) -> Message:
         """Log the answer, citing exactly this attempt's chunks."""
@@ -100,9 +113,11 @@ class Attempt:
 class Attempts:
     """Sends requests."""
 
-    def __init__(self, session: Session, bus: Bus) -> None:
+    def __init__(self, session: Session, bus: Bus, used: Callable[[TokenUsage], None]) -> None:
+        """*used*: told what each attempt used."""
         self._session = session
         self._bus = bus
+        self._used = used
         self._chain = ProofChain(session)
 
     async def send(self, turn: Turn, model: Model, request: Request) -> Attempt:
@@ -110,28 +125,57 @@ class Attempts:
         attempt = Attempt(self._session, turn, request, logged=model.info.streams)
         try:
             with turn.cancellation.scope():
-                event = LlmStream(request, model, turn.cancellation)
-                stream = (await self._bus.waterfall(event, self._open)).value
-                async with aclosing(stream):
-                    async for chunk in stream:
-                        if turn.cancellation.cause is not None:
-                            break
-                        attempt.take(chunk)
-        except asyncio.CancelledError:  # whoever runs the loop gives up; what was shown is not lost
-            attempt.interrupt()
+                await self._stream(attempt, turn, LlmStream(request, model, turn.cancellation))
+        except BaseException as error:
+            if turn.cancellation.cause is not None or isinstance(error, asyncio.CancelledError):
+                attempt.interrupt()  # what was shown is not lost, also when whoever runs the loop gives up
             raise
         finally:
             attempt.count()
+            if attempt.usage is not None:
+                self._used(attempt.usage)
         if turn.cancellation.cause is not None:
             attempt.interrupt()
         turn.check()
+        attempt.end()
         return attempt
 
-    async def _open(self, event: LlmStream) -> AsyncGenerator[StreamChunk, None]:
+    async def _stream(self, attempt: Attempt, turn: Turn, event: LlmStream) -> None:
+        """Log what the chain around the model gives. What the model itself gave is closed in any case."""
+        opened: list[AsyncGenerator[StreamChunk, None]] = []
+
+        async def send(given: LlmStream) -> AsyncGenerator[StreamChunk, None]:
+            opened.append(self._open(event.request, given))
+            return opened[0]
+
+        try:
+            stream = checked(LlmStream, (await self._bus.waterfall(event, send)).value, AsyncGenerator)
+            async with aclosing(stream):
+                async for chunk in stream:
+                    if turn.cancellation.cause is not None:
+                        return
+                    attempt.take(chunk)
+        finally:
+            for inner in opened:
+                await inner.aclose()
+
+    def _open(self, built: Request, event: LlmStream) -> AsyncGenerator[StreamChunk, None]:
         """The innermost of ``llm/stream``: what leaves is what the log shows, and that is attested."""
-        request = event.request
         session = self._session
+        request = replace(event.request, turn=built.turn, step=built.step, attempt=built.attempt)
+        if request.messages is built.messages:  # as they are now: another thread may have logged one meanwhile
+            request = replace(request, messages=session.derive_messages())
         if fault := difference(session, request):
             raise UnrecordedInput(fault)
         session.attest(self._chain.prove(request.turn, request.step, request.attempt, request.header))
-        return event.model.stream(request)
+        return _contained(event.model, request)
+
+
+async def _contained(model: Model, request: Request) -> AsyncGenerator[StreamChunk, None]:
+    """The model's stream; an adapter that raises instead of ending it has failed like one that says so."""
+    try:
+        async with aclosing(model.stream(request)) as stream:
+            async for chunk in stream:
+                yield chunk
+    except Exception as error:  # an adapter's bug; whoever recovers from failures may recover from it
+        yield Finish(FinishError(failure_of(error)))

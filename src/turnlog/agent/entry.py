@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from turnlog.bus import Bus, Dispatch
 from turnlog.events import HookInvoked, HookResult, Json, UserMessage
 from turnlog.log import Session
 
+from .failure import checked
 from .hooks import Enter, PreStep, Reject
 from .place import Turn
 from .prompt import Prompt
 
 if TYPE_CHECKING:
     from .agent import Agent
+
+DIALECT: Final = "claude-code"
+"""Hook events name whose way of speaking to hooks is meant; dsh's migrations refuse all words but two."""
 
 
 class Entry:
@@ -33,7 +37,7 @@ class Entry:
             snapshot = await self._prompt.snapshot() if claimed or turn.step else None
             messages = claimed if snapshot is None else (*claimed, snapshot)
             event = PreStep(self._agent, turn.number, turn.step + 1, messages, turn.cancellation)
-            decision = (await self._bus.waterfall(event, _enter)).value
+            decision = checked(PreStep, (await self._bus.waterfall(event, _enter)).value, Enter, Reject)
         turn.check()
         ran = trace.of(PreStep.wire)[:1]
         took = round((perf_counter() - started) * 1000)
@@ -56,7 +60,7 @@ class Entry:
         who = ", ".join(one.where for one in stopped or listeners) or "unknown"
         said = [one.detail for one in stopped if one.detail]
         about: dict[str, Json] = {"turn": turn.number, "point": PreStep.wire, "handlerId": who}
-        self._session.append(HookInvoked(value={**about, "dialect": "turnlog"}))
+        self._session.append(HookInvoked(value={**about, "dialect": DIALECT}))
         self._session.append(
             HookResult(
                 value={**about, "decision": decision, "stderrSummary": "; ".join([*said, why]), "durationMs": took}

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from turnlog.bus import HookError
+from typing import Any, Final, TypeVar
+
+from turnlog.bus import HookContract, HookError, Waterfall
 from turnlog.events import Failure
 from turnlog.log import TurnlogError
+
+T = TypeVar("T")
+DEEPEST: Final = 32
+"""Causes of causes that are told; a longer chain helps nobody and may have no end."""
 
 
 class TurnFailed(TurnlogError):
@@ -37,9 +43,17 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(message=chain(error), code="UNKNOWN")
 
 
+def checked(event: type[Waterfall[Any, Any]], value: T, *kinds: type) -> T:
+    """*value*, which a chain gave. Raises ``HookContract`` when it is none of the *kinds* its event has."""
+    if isinstance(value, kinds):
+        return value
+    wanted = " or ".join(kind.__name__ for kind in kinds)
+    raise HookContract(event.wire, "a listener", f"gave a {type(value).__name__}; it has to be {wanted}")
+
+
 def chain(error: BaseException, seen: frozenset[int] = frozenset()) -> str:
     """An error and its causes in one line (dsh-v0 §1.8); total, also for errors that are circular or show nothing."""
-    if id(error) in seen:
+    if id(error) in seen or len(seen) == DEEPEST:
         return "…"
     seen |= {id(error)}
     text = _text(error)
@@ -54,8 +68,8 @@ def chain(error: BaseException, seen: frozenset[int] = frozenset()) -> str:
 
 def _text(error: BaseException) -> str:
     try:
-        text = error.message if isinstance(error, BaseExceptionGroup) else str(error)
+        shown = error.message if isinstance(error, BaseExceptionGroup) else str(error)
+        text = str.encode(shown, "utf-8", "replace").decode()
     except Exception:  # an error may fail to show itself; the turn is closed all the same
         text = ""
-    whole = text.encode("utf-8", "replace").decode()
-    return whole if whole.strip() else type(error).__name__
+    return text if text.strip() else type(error).__name__

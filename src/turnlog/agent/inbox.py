@@ -50,6 +50,11 @@ class Inbox:
         """What waits there, first first."""
         return tuple(self._lists[target])
 
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all that waits."""
+        return tuple(one.id for target in reversed(TARGETS) for one in self._lists[target])
+
     def __len__(self) -> int:
         return sum(map(len, self._lists.values()))
 

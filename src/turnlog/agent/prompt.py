@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events import ContextSection, PluginSource, TextBlock, UserMessage
-from turnlog.log import Session, is_event
+from turnlog.log import Session, SessionEvent, is_event
 
 PLUGIN: Final = "turnlog"
 """Who the snapshots come from."""
@@ -72,7 +72,7 @@ class Prompt:
 
 
 def _cleared(shown: str) -> UserMessage | None:
-    if shown in ("", _CLEARED):
+    if shown == _CLEARED:
         return None
     return UserMessage.of(_CLEARED, source=PluginSource(plugin=PLUGIN))
 
@@ -94,8 +94,9 @@ def _shown_text(message: UserMessage) -> str:
 
 
 def _last_snapshot(session: Session) -> tuple[int, str] | None:
-    for seq in reversed(session.surface):
-        event = session.event(seq)
-        if event.type == "user/message" and is_event(event, UserMessage) and _is_ours(event.data):
-            return seq, _shown_text(event.data)
+    for row in reversed(session.rows.rows):
+        if row.type != UserMessage.event_type or not isinstance(row, SessionEvent):
+            continue  # told without decoding
+        if is_event(row, UserMessage) and _is_ours(row.data):
+            return row.seq, _shown_text(row.data)
     return None

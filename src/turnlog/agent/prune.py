@@ -42,6 +42,8 @@ class Pruner:
 
     async def on_error(self, event: RequestError, next: Next[RequestError, Retry | GiveUp]) -> Outcome[Retry | GiveUp]:
         """A full context: prune and try again, once there is something to prune."""
+        if event.agent is not self._agent:  # a bus may serve several
+            return await next()
         if event.failure.code == "CONTEXT_WINDOW_EXCEEDED" and (count := prune(self._agent.session)):
             return stop(Retry(), reason=f"pruned {count} tool results")
         return await next()
@@ -49,7 +51,7 @@ class Pruner:
     async def before_step(self, event: PreStep, next: Next[PreStep, Enter | Reject]) -> Outcome[Enter | Reject]:
         """Little room is left: prune before the request is made."""
         window = self._agent.context_window
-        if window is not None and self._agent.last_context_tokens >= window * PRESSURE:
+        if event.agent is self._agent and window is not None and self._agent.last_context_tokens >= window * PRESSURE:
             prune(self._agent.session)
         return await next()
 
@@ -75,8 +77,13 @@ def prune(session: Session) -> int:
 def _too_long(session: Session) -> Iterator[SessionEvent[ToolResult]]:
     for seq in session.surface:
         event = session.event(seq)
-        if event.type == "tool/result" and is_event(event, ToolResult) and _length(event.data) > LONGEST:
+        if event.type == "tool/result" and is_event(event, ToolResult) and _is_long(event.data):
             yield event
+
+
+def _is_long(result: ToolResult) -> bool:
+    content = result.message.content  # other logs may hold odd ones
+    return len(content) == 1 and isinstance(content[0], ToolResultBlock) and sum(map(len, _texts(result))) > LONGEST
 
 
 def _texts(result: ToolResult) -> list[str]:
@@ -87,10 +94,6 @@ def _texts(result: ToolResult) -> list[str]:
         for inner in block.content
         if isinstance(inner, TextBlock)
     ]
-
-
-def _length(result: ToolResult) -> int:
-    return sum(map(len, _texts(result)))
 
 
 def _pruned(result: ToolResult) -> ToolResult:

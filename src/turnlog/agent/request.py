@@ -15,7 +15,7 @@ from turnlog.log.proof import HEADERS
 from turnlog.model import Model, ModelInfo, Request
 from turnlog.tools import Toolbox
 
-from .failure import failed
+from .failure import checked, failed
 from .hooks import RequestConfig
 from .place import Turn
 from .prompt import Prompt
@@ -87,7 +87,7 @@ class Requests:
 
     async def _config(self, turn: Turn, attempt: int) -> CallConfig:
         event = RequestConfig(self._agent, turn.number, turn.step, attempt, self._seed(), turn.cancellation)
-        config = (await self._bus.waterfall(event, _keep)).value
+        config = checked(RequestConfig, (await self._bus.waterfall(event, _keep)).value, CallConfig)
         if not config.provider or not config.model:
             raise failed(
                 "NO_MODEL",

@@ -7,6 +7,7 @@ and when it asks for more than that a ``normal`` policy gives up. Steering and c
 from __future__ import annotations
 
 import json
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from .hooks import GiveUp, RequestError, Retry
 
 if TYPE_CHECKING:
     from .agent import Agent
+
+logger: Final = logging.getLogger("turnlog")
 
 RETRYABLE: Final = ("EMPTY_RESPONSE", "RATE_LIMIT", "SERVER", "STREAM_CLOSED", "TIMEOUT", "TRANSPORT")
 """Failures that may pass by themselves."""
@@ -65,8 +68,10 @@ class RetryPolicy:
         if self.mode == "normal" and (retry > self.max_retries or failure.code not in self.codes):
             return None
         asked = failure.provider_retry_after_ms
-        if asked is not None and self.mode == "normal":
-            return asked if asked <= self.max_ms else None
+        if asked is not None and 0 < asked <= self.max_ms:  # zero and NaN ask for nothing
+            return asked
+        if asked is not None and asked > self.max_ms and self.mode == "normal":
+            return None
         base = min(self.initial_ms * 2.0 ** min(retry - 1, 60), self.max_ms)
         return min(base * (1 - self.jitter + 2 * self.jitter * self.random()), self.max_ms)
 
@@ -77,15 +82,20 @@ class Retries:
     def __init__(self, agent: Agent, policy: RetryPolicy) -> None:
         self._agent = agent
         self._policy = policy
-        self._counted: tuple[int, int, str] | None = None
-        self._count = 0
+        self._step = (0, 0)
+        self._counts: dict[str, int] = {}
+        """Retries of the step so far, by provider."""
 
     async def on_error(self, event: RequestError, next: Next[RequestError, Retry | GiveUp]) -> Outcome[Retry | GiveUp]:
         """Wait and try again, or hand on to whoever else may recover."""
+        if event.agent is not self._agent:  # a bus may serve several
+            return await next()
         retry = self._tries(event) + 1
         delay = self._policy.delay_ms(retry, event.failure)
         if delay is None:
             return await next()
+        if self._policy.mode == "always" and (recovered := await _recovered(next)) is not None:
+            return recovered
         retry_id = new_id()
         session = self._agent.session
         session.append(LlmRetry(value=self._record(event, retry_id, retry, delay)))
@@ -94,15 +104,14 @@ class Retries:
         event.cancellation.check()
         place: dict[str, Json] = {"retryId": retry_id, "turn": event.turn, "step": event.step, "retry": retry}
         session.append(LlmRetryStarted(value=place))
-        self._count = retry
+        self._counts[event.provider] = retry
         return stop(Retry(), reason=f"retry {retry} after {event.failure.code}")
 
     def _tries(self, event: RequestError) -> int:
         """Retries of this step so far on the same provider."""
-        where = (event.turn, event.step, event.provider)
-        if where != self._counted:
-            self._counted, self._count = where, 0
-        return self._count
+        if (event.turn, event.step) != self._step:
+            self._step, self._counts = (event.turn, event.step), {}
+        return self._counts.get(event.provider, 0)
 
     def _record(self, event: RequestError, retry_id: str, retry: int, delay: float) -> dict[str, Json]:
         policy = self._policy
@@ -120,3 +129,13 @@ class Retries:
         record["delayMs"] = delay
         record["failure"] = parse(dump(event.failure))
         return record
+
+
+async def _recovered(next: Next[RequestError, Retry | GiveUp]) -> Outcome[Retry | GiveUp] | None:
+    """What the others make of it, if that is another try. A failure of theirs is no reason to stop trying."""
+    try:
+        outcome = await next()
+    except Exception:  # logged, because nobody hears of it otherwise
+        logger.exception("agent/request-error: recovery failed; trying again all the same")
+        return None
+    return outcome if isinstance(outcome.value, Retry) else None

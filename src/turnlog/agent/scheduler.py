@@ -103,11 +103,17 @@ class _Batch:
                 await slots.acquire()
                 if self._cancellation.cause is not None:
                     break
-                if position > first and not self._toolbox.is_parallel(self._calls[position]):
-                    break  # asked again right before the start: the toolbox may have changed
+                if position > first and not self._may_join(position):
+                    break
                 group.start_soon(body, position, await self._begin(position))
                 position += 1
         return position
+
+    def _may_join(self, position: int) -> bool:
+        """Whether it may start beside those that run; asked right before, because the toolbox may have changed."""
+        call = self._calls[position]
+        running = (one.call_id for one in self._calls[self._committed : position])
+        return call.call_id not in running and self._toolbox.is_parallel(call)
 
     async def _begin(self, position: int) -> Prepared:
         call = self._calls[position]
@@ -137,7 +143,8 @@ class _Batch:
         self._session.append(payload, sources=(self._started[position],))
         self.concluded = self.concluded or result.concludes_turn
         for context in result.contexts:
-            self._inbox.append("next-step", context)
+            if context.id not in self._inbox.ids:  # what waits already is not put there twice
+                self._inbox.append("next-step", context)
 
     def settle(self) -> None:
         """Give every call that has none its result. Appends only: nothing here can be cancelled."""

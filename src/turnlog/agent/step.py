@@ -10,7 +10,7 @@ from turnlog.events import Completed, MaxTokens, ToolCallBlock
 from turnlog.tools import Call
 
 from .attempt import Attempt, Attempts
-from .failure import TurnFailed
+from .failure import TurnFailed, checked
 from .hooks import GiveUp, RequestError, Retry
 from .place import Turn
 from .request import Requests
@@ -58,7 +58,7 @@ class Steps:
                 self._agent, turn.number, turn.step, number, request.header.config.provider, failure, turn.cancellation
             )
             with turn.cancellation.scope():
-                action = (await self._bus.waterfall(event, _give_up)).value
+                action = checked(RequestError, (await self._bus.waterfall(event, _give_up)).value, Retry, GiveUp)
             turn.check()
             if not isinstance(action, Retry):
                 raise TurnFailed(failure)
