@@ -13,7 +13,7 @@ HAS_VENV  := import ensurepip, venv
 .PHONY: help demo test bench interop proof lint types clean
 
 help:
-	@echo "make demo     replay a bundled session, then print what can be asked of it"
+	@echo "make demo     let an agent fix a typo (no key, no network), then ask its session what a log can answer"
 	@echo "make test     run the tests"
 	@echo "make bench    measure speed and memory (the comparison with dsh needs Node.js)"
 	@echo "make interop  run the tests that run dsh beside turnlog (they need Node.js)"

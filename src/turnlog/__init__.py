@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from turnlog import agent as agent
+    from turnlog import bus as bus
     from turnlog import events as events
     from turnlog import log as log
+    from turnlog import model as model
     from turnlog import store as store
+    from turnlog import testing as testing
+    from turnlog import tools as tools
     from turnlog import views as views
+    from turnlog.agent import Agent as Agent
+    from turnlog.bus import Next as Next
+    from turnlog.bus import Outcome as Outcome
+    from turnlog.bus import stop as stop
     from turnlog.events import Message as Message
     from turnlog.events import Vocabulary as Vocabulary
     from turnlog.log import AnyEvent as AnyEvent
@@ -25,10 +34,14 @@ if TYPE_CHECKING:
     from turnlog.store import open_store as open_store
     from turnlog.store import open_tail as open_tail
     from turnlog.store import verify as verify
+    from turnlog.tools import tool as tool
 
 _HOMES = {
+    "Agent": "turnlog.agent",
     "AnyEvent": "turnlog.log",
     "Message": "turnlog.events",
+    "Next": "turnlog.bus",
+    "Outcome": "turnlog.bus",
     "Projector": "turnlog.log",
     "Session": "turnlog.log",
     "SessionEvent": "turnlog.log",
@@ -38,14 +51,19 @@ _HOMES = {
     "load": "turnlog.store",
     "open_store": "turnlog.store",
     "open_tail": "turnlog.store",
+    "stop": "turnlog.bus",
+    "tool": "turnlog.tools",
     "verify": "turnlog.store",
 }
 
-_ROOMS = frozenset({"events", "log", "store", "views"})
+_ROOMS = frozenset({"agent", "bus", "events", "log", "model", "store", "testing", "tools", "views"})
 
 __all__ = [
+    "Agent",
     "AnyEvent",
     "Message",
+    "Next",
+    "Outcome",
     "Projector",
     "Session",
     "SessionEvent",
@@ -56,6 +74,8 @@ __all__ = [
     "load",
     "open_store",
     "open_tail",
+    "stop",
+    "tool",
     "verify",
 ]
 

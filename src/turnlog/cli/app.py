@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from . import keeping, working
 from .completion import event_types, session_ids
-from .keeping import add_commands
 from .opening import Which, split_words
 from .options import AsJson, AsStored, Latest, Limit, Roots, SessionName, Since, Until, screen_of
 
@@ -19,9 +19,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Read, verify, query and replay the session logs of agents.
+    help="""Run agents, and read, verify, query and replay their session logs.
 
 \b
+  turnlog run "fix the typo"          an agent works on it; its session is kept
+  turnlog resume                      go on with the newest session, after a crash as well
   turnlog ls                          which sessions there are
   turnlog show --latest               the outline of the newest one
   turnlog messages session-9b26       what the model saw, of the session whose id begins so
@@ -36,7 +38,9 @@ Addresses: t3  t3.s2  t3.s2.a1  call:ID  t3.s2.call:ID  msg:ID  @SEQ  @SEQ/k
 \b
 stdout is data only. Exit codes: 0 ok, 1 nothing found (verify: faults), 2 usage,
 3 unreadable or unsupported, 4 read in part, 70 a fault of turnlog, 74 output
-cannot be written, 130 interrupted, 141 the reader of the output went away.
+cannot be written, 130 interrupted, 141 the reader of the output went away. Of run,
+chat and resume: 0 completed, 10 error, 11 cut by the output limit, 12 blocked,
+13 interrupted, 130 aborted.
 --json prints times in UTC; tables print local time, or that of --timezone.
 --color, --no-pager and --timezone may stand anywhere; NO_COLOR, COLUMNS, PAGER and
 TZ are honoured.
@@ -333,7 +337,8 @@ def _verify(
     verify(screen_of(context), Which(session, latest, root or []), forensic=forensic, as_json=as_json)
 
 
-add_commands(app)
+working.add_commands(app)
+keeping.add_commands(app)
 
 
 @cache

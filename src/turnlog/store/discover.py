@@ -72,9 +72,14 @@ class Skipped(NamedTuple):
     """When it was last changed, epoch ms."""
 
 
+def own_root() -> Path:
+    """Where Turnlog keeps sessions unless told otherwise; it need not exist yet."""
+    return Path(os.environ.get("TURNLOG_HOME") or Path.home() / ".turnlog") / "sessions"
+
+
 def default_roots() -> list[Path]:
     """Where sessions usually are: Turnlog's own root and dsh's, as far as they exist."""
-    own = Path(os.environ.get("TURNLOG_HOME") or Path.home() / ".turnlog") / "sessions"
+    own = own_root()
     dsh = Path(os.environ.get("DSH_HOME") or Path.home() / ".dsh") / "sessions"
     return [root for root in (own, dsh) if root.is_dir()]
 

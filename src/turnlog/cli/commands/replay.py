@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 import time
 
-from turnlog.events import BlockStart, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from turnlog.events.lossless import plain
-from turnlog.log import AnyEvent
 from turnlog.views import Frame, playback, resolve
-from turnlog.views.streams import STREAMED
 
-from .. import describe
 from ..json_views import document, wire
 from ..opening import Which, open_session
 from ..places import address_of
 from ..problems import WrongUsage
-from ..screen import Screen, Style
+from ..screen import Screen
 from ..text import duration, rfc3339
+from ..transcript import Transcript
 
 
 def replay(
@@ -32,7 +29,7 @@ def replay(
     limit = None if math.isinf(idle_limit) else idle_limit * 1000
     if not len(session.events):
         screen.nothing("the log holds no events")
-    printer = _Json(screen) if as_json else _Printer(screen)
+    printer = _Json(screen) if as_json else _Playing(screen)
     for wait_ms, frame in playback(session, speed=speed, start=target, idle_limit_ms=limit, as_stored=as_stored):
         printer.show(wait_ms, frame)
     printer.end()
@@ -60,69 +57,23 @@ class _Json:
         pass
 
 
-class _Printer:
+class _Playing:
     """Prints what a person would have seen, when they would have seen it."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._open = ""  # what is being streamed: kind and block
-        self._streamed = False
+        self._transcript = Transcript(screen)
 
     def show(self, wait_ms: float, frame: Frame) -> None:
         if wait_ms > 0:
             self._screen.flush()
             time.sleep(wait_ms / 1000)
         if frame.cut_ms:
-            self._line(f"  … {duration(frame.cut_ms)} of waiting left out", "dim")
+            self._transcript.line(f"  … {duration(frame.cut_ms)} of waiting left out", "dim")
         if frame.event is not None:
-            self._event(frame.event, frame.synthetic)
+            self._transcript.event(frame.event, synthetic=frame.synthetic)
         elif frame.chunk is not None:
-            self._chunk(frame.chunk)
+            self._transcript.chunk(frame.chunk)
 
     def end(self) -> None:
-        self._close()
-
-    def _chunk(self, chunk: object) -> None:
-        self._streamed = True
-        match chunk:
-            case TextDelta(index=index, text=text):
-                self._stream(f"text {index}", "  assistant: ", text, None)
-            case ReasoningDelta(index=index, text=text):
-                self._stream(f"reasoning {index}", "  thinking: ", text, "dim")
-            case ToolCallDelta(index=index, name=name, arguments_delta=text):
-                self._stream(f"call {index}", f"  asks for {name or 'a tool'}: ", text, "cyan")
-            case Finish() | BlockStart():
-                self._close()
-            case _:
-                pass
-
-    def _stream(self, kind: str, label: str, text: str, style: Style | None) -> None:
-        if self._open != kind:
-            self._close()
-            self._open = kind
-            self._screen.write(label, "bold")
-        self._screen.write(text.replace("\n", "\n    "), style)
-
-    def _close(self) -> None:
-        if self._open:
-            self._open = ""
-            self._screen.write("\n")
-
-    def _event(self, event: AnyEvent, synthetic: bool) -> None:
-        streamed, self._streamed = self._streamed, self._streamed and event.type not in STREAMED
-        if not (synthetic or self._tells(event, streamed)):
-            return
-        indent = "" if event.type.startswith("turn/") else "  "
-        mark = describe.SYNTHETIC if synthetic else ""
-        self._line(f"{indent}{describe.anything(event)}{mark}", "yellow" if synthetic else None)
-
-    def _tells(self, event: AnyEvent, streamed: bool) -> bool:
-        """Whether an event has something to show; a message whose stream was shown has not."""
-        if event.type == "assistant/message" and streamed and describe.notable(event) is None:
-            return False
-        return any(told is not None for told in (describe.boundary(event), event.message, describe.notable(event)))
-
-    def _line(self, text: str, style: Style | None) -> None:
-        self._close()
-        self._screen.write(text.replace("\n", "\\n"), style)
-        self._screen.write("\n")
+        self._transcript.end()

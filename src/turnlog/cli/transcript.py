@@ -1,0 +1,75 @@
+"""A session as people read it while it happens: the same for a run, a replay and a tail."""
+
+from __future__ import annotations
+
+from turnlog.events import AssistantChunk, BlockStart, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from turnlog.log import AnyEvent
+from turnlog.views.streams import STREAMED
+
+from . import describe
+from .screen import Screen, Style
+
+
+class Transcript:
+    """Prints events and chunks as they come; what is streamed goes on in its line."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._open = ""  # what is being streamed: kind and block
+        self._streamed = False
+
+    def logged(self, event: AnyEvent) -> None:
+        """Show an event of a live session, chunks as chunks."""
+        if isinstance(event.data, AssistantChunk):
+            self.chunk(event.data.chunk)
+        else:
+            self.event(event)
+
+    def chunk(self, chunk: object) -> None:
+        """Go on with what is being said."""
+        self._streamed = True
+        match chunk:
+            case TextDelta(index=index, text=text):
+                self._stream(f"text {index}", "  assistant: ", text, None)
+            case ReasoningDelta(index=index, text=text):
+                self._stream(f"reasoning {index}", "  thinking: ", text, "dim")
+            case ToolCallDelta(index=index, name=name, arguments_delta=text):
+                self._stream(f"call {index}", f"  asks for {name or 'a tool'}: ", text, "cyan")
+            case Finish() | BlockStart():
+                self.end()
+            case _:
+                pass
+
+    def event(self, event: AnyEvent, *, synthetic: bool = False) -> None:
+        """Show an event, if it has something to show."""
+        streamed, self._streamed = self._streamed, self._streamed and event.type not in STREAMED
+        if not (synthetic or self._tells(event, streamed)):
+            return
+        indent = "" if event.type.startswith("turn/") else "  "
+        mark = describe.SYNTHETIC if synthetic else ""
+        self.line(f"{indent}{describe.anything(event)}{mark}", "yellow" if synthetic else None)
+
+    def line(self, text: str, style: Style | None = None) -> None:
+        """Print one line, after what is being streamed."""
+        self.end()
+        self._screen.write(text.replace("\n", "\\n"), style)
+        self._screen.write("\n")
+
+    def end(self) -> None:
+        """Nothing more comes to what was being said."""
+        if self._open:
+            self._open = ""
+            self._screen.write("\n")
+
+    def _stream(self, kind: str, label: str, text: str, style: Style | None) -> None:
+        if self._open != kind:
+            self.end()
+            self._open = kind
+            self._screen.write(label, "bold")
+        self._screen.write(text.replace("\n", "\n    "), style)
+
+    def _tells(self, event: AnyEvent, streamed: bool) -> bool:
+        """Whether an event has something to show; a message whose stream was shown has not."""
+        if event.type == "assistant/message" and streamed and describe.notable(event) is None:
+            return False
+        return any(told is not None for told in (describe.boundary(event), event.message, describe.notable(event)))
