@@ -5,6 +5,8 @@
 `LoopbackServer`       the same over real HTTP and server-sent events, with faults
 `assert_log`           what a log has to hold, with a readable difference; `like`, `chunks` are parts of patterns
 `FrozenClock`          time that stands still; `frozen_ids` for ids that are the same in every run
+`RecordedModel`        a model that says what a recorded session says
+`Cassette`             a session recorded once and played back after; the pytest fixture ``cassette`` makes them
 `StoreContract`        what every store promises, as tests
 =====================  ====================================================================================
 """
@@ -13,11 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from turnlog.model import RecordedModel as RecordedModel
     from turnlog.model import ScriptedModel as ScriptedModel
 
     from .asserting import assert_log as assert_log
     from .asserting import chunks as chunks
     from .asserting import like as like
+    from .cassette import Cassette as Cassette
     from .clock import FrozenClock as FrozenClock
     from .clock import frozen_ids as frozen_ids
     from .loopback import LoopbackServer as LoopbackServer
@@ -30,8 +34,10 @@ if TYPE_CHECKING:
     from .store_contract import StoreContract as StoreContract
 
 _HOMES = {
+    "Cassette": ".cassette",
     "FrozenClock": ".clock",
     "LoopbackServer": ".loopback",
+    "RecordedModel": "turnlog.model",
     "ScriptedModel": "turnlog.model",
     "StoreContract": ".store_contract",
     "frozen_ids": ".clock",
@@ -40,8 +46,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "Cassette",
     "FrozenClock",
     "LoopbackServer",
+    "RecordedModel",
     "ScriptedModel",
     "StoreContract",
     "assert_log",
