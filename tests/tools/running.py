@@ -48,11 +48,11 @@ class Rig:
         )
         self._calls = 0
 
-    def call(self, name: str, raw: str | None = None, **arguments: object) -> Call:
+    def call(self, name: str, raw: str | None = None, /, **arguments: object) -> Call:
         self._calls += 1
         return Call(1, 1, f"call_{self._calls}", name, json.dumps(arguments) if raw is None else raw)
 
-    async def run(self, name: str, raw: str | None = None, **arguments: object) -> Result:
+    async def run(self, name: str, raw: str | None = None, /, **arguments: object) -> Result:
         return await self.through(self.call(name, raw, **arguments))
 
     async def through(self, call: Call) -> Result:

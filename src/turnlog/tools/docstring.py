@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -18,8 +17,8 @@ _NUMPY: Final = re.compile(r"\*{0,2}(\w+)\s*(?::.*)?")
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """The description, and what is said of each parameter, on one line each."""
-    lines = inspect.cleandoc(text or "").split("\n")
+    """The description, and what is said of each parameter on one line, from what ``inspect.getdoc`` gives."""
+    lines = (text or "").split("\n")
     description: list[str] = []
     parameters: dict[str, str] = {}
     at = 0

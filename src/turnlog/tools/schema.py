@@ -57,7 +57,8 @@ def read_signature(
     context: str | None = None
     fields: dict[str, tuple[object, object]] = {}
     names: dict[str, str] = {}
-    for parameter in inspect.signature(function).parameters.values():
+    taken = inspect.signature(function).parameters
+    for parameter in taken.values():
         hint = hints.get(parameter.name)
         if _wants_context(hint):
             context = parameter.name
@@ -67,7 +68,7 @@ def read_signature(
             field = f"field_{len(fields)}"  # pydantic refuses some names, a tool may have any
             names[field] = parameter.name
             fields[field] = (hint, _field(parameter, described.get(parameter.name)))
-    unknown = sorted(described.keys() - set(names.values()) - {context})
+    unknown = sorted(described.keys() - taken.keys())
     faults.extend(f"its docstring describes {name!r}, which is no parameter" for name in unknown)
     return None if faults else _signature(function, fields, names, context, faults)
 

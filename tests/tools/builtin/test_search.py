@@ -107,6 +107,14 @@ def test_a_search_is_narrowed_by_path_glob_and_case(tree: Path) -> None:
     assert run(tree, "grep", pattern="nowhere").text == "[no line matches]"
 
 
+def test_links_are_listed_but_not_searched(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "secret.txt"
+    outside.write_text("hello from outside")
+    (tree / "link.txt").symlink_to(outside)
+    assert "link.txt" in run(tree, "glob", pattern="*.txt").text
+    assert "outside" not in run(tree, "grep", pattern="hello").text
+
+
 def test_long_lines_and_long_lists_are_cut(tree: Path) -> None:
     (tree / "long.txt").write_text("needle" + "x" * 10_000)
     assert run(tree, "grep", pattern="needle").text == "long.txt:1:needle" + "x" * 494 + " […]"

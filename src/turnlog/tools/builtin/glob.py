@@ -36,7 +36,7 @@ def glob(pattern: str, ctx: ToolContext, path: str = ".", limit: Annotated[int, 
         wanted = glob_expression(pattern)
     except ValueError as error:
         raise ToolFailure(str(error)) from None
-    names = (name for name in files(str(root)) if not ctx.cancelled and wanted.fullmatch(name))
+    names = (name for name in files(str(root), links=True) if not ctx.cancelled and wanted.fullmatch(name))
     found = list(islice(names, limit + 1))
     base = places.shown(root, ctx.workspace)
     lines = [name if base == "." else f"{base}/{name}" for name in found[:limit]]

@@ -24,8 +24,9 @@ SNIFFED = 8192
 LARGEST = 64 * 1024 * 1024
 
 
-def files(root: str) -> Iterator[str]:
-    """Regular files under *root*, relative, in order of their path; links to directories are not followed."""
+def files(root: str, *, links: bool = False) -> Iterator[str]:
+    """Regular files under *root*, relative, in order of their path; links to files only if *links*, never to
+    directories: what they lead to may be outside."""
     stack = [""]
     while stack:
         at = stack.pop()
@@ -41,7 +42,7 @@ def files(root: str) -> Iterator[str]:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in SKIPPED:
                     below.append(f"{at}{entry.name}/")
-            elif entry.is_file():
+            elif entry.is_file(follow_symlinks=links):
                 below.append(f"{at}{entry.name}")
         stack.extend(sorted(below, reverse=True))
 
@@ -123,7 +124,9 @@ def candidate_files(root: str, pattern: str, ignore_case: bool, ripgrep: str) ->
     command = [ripgrep, "--no-config", "--files-with-matches", "--null", "--no-ignore", "--hidden", "--crlf"]
     command += ["--no-messages", *(["--ignore-case"] if ignore_case else [])]
     command += [f"--glob=!{name}" for name in sorted(SKIPPED)]
-    done = subprocess.run([*command, "-e", pattern, "--", "."], cwd=root, stdout=subprocess.PIPE, check=False)
+    done = subprocess.run(
+        [*command, "-e", pattern, "--", "."], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     if done.returncode > 1:  # it does not understand this pattern
         return files(root)
     return sorted(os.fsdecode(name).removeprefix("./") for name in done.stdout.split(b"\0") if name)
