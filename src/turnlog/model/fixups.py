@@ -47,7 +47,7 @@ class Context:
     used: Mapping[str, int]
     """Call ids of earlier groups, as logged and as sent; the number is how often an id was given a number."""
     first: bool
-    """Whether the history begins with this group."""
+    """Whether nothing was sent before this group."""
 
 
 @dataclass(frozen=True, slots=True)

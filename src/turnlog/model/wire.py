@@ -62,7 +62,6 @@ class Conversation:
         self._open: list[Message] = []
         self._unanswered: list[str] = []
         self._used: dict[str, int] = {}
-        self._groups = 0
 
     def messages(self, history: Sequence[Message]) -> list[bytes]:
         """The JSON of the wire messages of *history*."""
@@ -105,7 +104,6 @@ class Conversation:
         group, self._open = tuple(self._open), []
         fixed = self._fixed(group)
         self._done += self._encoded(fixed, group)
-        self._groups += 1
         sent = [call for message in fixed for call in calls_of(message)]
         for logged, call in zip(calls_of(group[0]), sent, strict=True):
             base = base_id(logged.id)
@@ -113,7 +111,7 @@ class Conversation:
             self._used[base] = self._used.get(base, 0) + 1
 
     def _fixed(self, group: Group) -> Group:
-        context = Context(self._provider, self._used, first=self._groups == 0)
+        context = Context(self._provider, self._used, first=not self._done)
         for fixup in self._fixups:
             group = fixup.apply(group, context)
         return group
