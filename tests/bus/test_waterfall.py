@@ -40,7 +40,7 @@ def test_without_listeners_the_default_runs(traced: bool) -> None:
     bus = Bus()
     with bus.trace():
         outcome = run(bus)
-    assert (outcome.value, outcome.stopped) == ("HELLO", None)
+    assert (outcome.value, outcome.stopped, outcome.stopped_by) == ("HELLO", None, None)
     assert (run(bus).value, repr(run(bus))) == ("HELLO", "Outcome('HELLO')")
 
 
@@ -98,7 +98,7 @@ def test_stop_ends_the_chain_with_a_value_and_a_reason_that_everybody_outside_se
         return outcome
 
     outcome = run(bus_of(look, exclaim, veto, never))
-    assert (outcome.value, outcome.stopped) == ("no!", "not today")
+    assert (outcome.value, outcome.stopped, outcome.stopped_by) == ("no!", "not today", place(veto))
     assert seen == [("no!", "not today")]
     assert repr(outcome) == "Outcome('no!', stopped='not today')"
 

@@ -54,6 +54,7 @@ async def guard(event: PreStep, next: Next[PreStep, Decision]) -> Outcome[Decisi
     assert_type(outcome, Outcome[Decision])
     assert_type(outcome.value.messages, tuple[str, ...])
     assert_type(outcome.stopped, str | None)
+    assert_type(outcome.stopped_by, str | None)
     return outcome.with_value(Decision((*outcome.value.messages, "more")))
 
 

@@ -107,6 +107,6 @@ async def waterfall(
                 raise HookContract(dispatch.wire, one.where, fault)
             stopped = frame_of(outcome) is STOPPED
             ran.outcome, ran.detail = ("stopped", outcome.stopped) if stopped else ("passed on", None)
-        return reached(outcome.value, rest, outcome.stopped)
+        return reached(outcome.value, rest, outcome.stopped, one.where if stopped else outcome.stopped_by)
 
     return await call(0, event)

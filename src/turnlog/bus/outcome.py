@@ -26,15 +26,18 @@ _MADE_HERE: Final = _MadeHere()
 class Outcome(Generic[R_co]):
     """The result of a chain and who decided it. Listeners receive it from ``next`` and return it, changed or not."""
 
-    __slots__ = ("_frame", "_reason", "_value")
+    __slots__ = ("_by", "_frame", "_reason", "_value")
 
-    def __init__(self, value: R_co, frame: object, reason: str | None, made_by: _MadeHere) -> None:
+    def __init__(
+        self, value: R_co, frame: object, reason: str | None, made_by: _MadeHere, by: str | None = None
+    ) -> None:
         """For the bus. A program that calls it gets a :class:`TypeError`."""
         if made_by is not _MADE_HERE:
             raise TypeError("an Outcome comes from `await next(event)` or `stop(value, reason=…)`, not from its class")
         self._value = value
         self._frame = frame
         self._reason = reason
+        self._by = by
 
     @property
     def value(self) -> R_co:
@@ -46,9 +49,14 @@ class Outcome(Generic[R_co]):
         """Why a listener ended the chain with its own value (:func:`stop`); None when it came from the default."""
         return self._reason
 
+    @property
+    def stopped_by(self) -> str | None:
+        """Which listener that was, ``name (file:line)``."""
+        return self._by
+
     def with_value(self, value: T) -> Outcome[T]:
         """The same decision with another value: how a listener works on what came back from ``next``."""
-        return Outcome(value, self._frame, self._reason, _MADE_HERE)
+        return Outcome(value, self._frame, self._reason, _MADE_HERE, self._by)
 
     def __repr__(self) -> str:
         stopped = "" if self._reason is None else f", stopped={self._reason!r}"
@@ -77,9 +85,9 @@ def stop(value: R, *, reason: str) -> Outcome[R]:
     return Outcome(value, STOPPED, reason, _MADE_HERE)
 
 
-def reached(value: R, frame: object, reason: str | None = None) -> Outcome[R]:
+def reached(value: R, frame: object, reason: str | None = None, by: str | None = None) -> Outcome[R]:
     """For the bus: what came back through the frame of one listener's ``next``."""
-    return Outcome(value, frame, reason, _MADE_HERE)
+    return Outcome(value, frame, reason, _MADE_HERE, by)
 
 
 def frame_of(outcome: Outcome[object]) -> object:

@@ -63,7 +63,7 @@ class Rest(Generic[E, R]):
                 await self._may_begin()
                 with self._ran.paused(), _not_counted(self._limit):
                     inner = await self._call(following)
-                return reached(inner.value, self, inner.stopped)
+                return reached(inner.value, self, inner.stopped, inner.stopped_by)
             raise self._broken("returned before its next() was over, which is cancelled now")
         except Exception as error:
             self._let_through = error
