@@ -278,6 +278,36 @@ def test_a_hook_failure_is_final_and_passes_by_the_review() -> None:
     run(main())
 
 
+def test_a_body_does_not_go_on_behind_a_wrapper_that_left_it() -> None:
+    ended: list[str] = []
+
+    @tool
+    async def slow() -> str:
+        """Take long."""
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("stopped")
+        return "x"
+
+    async def leaves(event: Execute, next: Next[Execute, Result]) -> Outcome[Result]:
+        left.append(asyncio.ensure_future(next()))
+        await asyncio.sleep(0.02)
+        return stop(Result(()), reason="enough")
+
+    left: list[asyncio.Future[Outcome[Result]]] = []
+
+    async def main() -> None:
+        rig = Rig(slow)
+        rig.bus.on(Execute, leaves)
+        assert code(await rig.run("slow")) == "HOOK_CONTRACT"
+        assert ended == ["stopped"]
+        await asyncio.wait(left)
+        _ = left[0].cancelled() or left[0].exception()
+
+    run(main())
+
+
 def test_a_hook_cannot_run_another_call_than_the_logged_one() -> None:
     async def swap(event: Execute, next: Next[Execute, Result]) -> Outcome[Result]:
         other = Call(1, 1, event.call.call_id, "echo", '{"text": "other"}')

@@ -8,8 +8,6 @@ A body runs in a task or a thread of its own. When the turn is cancelled or the 
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import threading
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -48,11 +46,9 @@ class Ending:
         return not self.future.done()
 
 
-def start(call: Callable[[], object], *, asynchronous: bool, name: str) -> asyncio.Future[object]:
-    """Begin the body; the future is done when it is. Never raises."""
-    if asynchronous:
-        return asyncio.get_running_loop().create_task(_contained(call), name=name)
-    return _in_thread(call, name)
+def start(call: Callable[[], object], name: str) -> asyncio.Future[object]:
+    """Begin the body of an async tool in a task; the future is done when it is. For others: :class:`Threads`."""
+    return asyncio.get_running_loop().create_task(_contained(call), name=name)
 
 
 async def run(
@@ -72,14 +68,14 @@ async def run(
         try:
             late = await _wait(body, cancellations, timeout)
         except asyncio.CancelledError:
-            await _stop(body, context, grace)
+            await stop(body, context, grace)
             raise
         if any(one.cause is not None for one in cancellations):
             cause = Cause.CANCELLED
         elif late:
             cause = Cause.TIMEOUT
         if not body.done():
-            await _stop(body, context, grace)
+            await stop(body, context, grace)
     return Ending(cause, body)
 
 
@@ -93,8 +89,10 @@ async def _wait(body: asyncio.Future[object], cancellations: tuple[Cancellation,
     return limit.cancelled_caught
 
 
-async def _stop(body: asyncio.Future[object], context: ToolContext, grace: float) -> None:
+async def stop(body: asyncio.Future[object], context: ToolContext, grace: float) -> None:
     """Tell it to stop, and wait at most *grace* seconds until it did."""
+    if body.done():
+        return
     context.expire()
     if isinstance(body, asyncio.Task):
         body.cancel()
@@ -106,35 +104,3 @@ async def _contained(call: Callable[[], object]) -> object:
         return await cast("Awaitable[object]", call())
     except SystemExit as error:  # would end the program, not the tool
         raise RuntimeError(f"the tool called sys.exit({error.code!r})") from error
-
-
-def _in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
-    """A thread of its own, which keeps neither a pool nor the end of the program waiting when it is abandoned."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[object] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: object, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(result)
-        elif isinstance(error, StopIteration | SystemExit | KeyboardInterrupt | asyncio.CancelledError):
-            future.set_exception(RuntimeError(f"the tool raised {type(error).__name__}"))
-        else:
-            future.set_exception(error)
-
-    def work() -> None:
-        result: object = None
-        failed: BaseException | None = None
-        try:
-            result = context.run(call)
-        except BaseException as error:  # also what would end the thread: the call needs its result
-            failed = error
-        try:
-            loop.call_soon_threadsafe(settle, result, failed)
-        except RuntimeError:  # the loop is closed: the program ended before the tool did
-            return
-
-    threading.Thread(target=work, name=name, daemon=True).start()
-    return future

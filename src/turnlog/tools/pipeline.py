@@ -15,7 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -37,6 +39,7 @@ from .files import Files
 from .hooks import Execute, Finished, PostExecute, PreExecute, Progress
 from .output import Rendered, canonical, describe, failure, render
 from .place import raised_in
+from .threads import Threads
 from .tool import AnyTool, Proposal
 from .toolbox import Toolbox
 from .verdict import Accept, Allow, Ask, Deny, Reject, Review, Verdict
@@ -63,6 +66,8 @@ class Prepared:
     """Whether the result passes by ``tools/post-execute``."""
     started: bool = False
     """Whether the body has begun."""
+    stop: Callable[[], Awaitable[object]] | None = None
+    """Ends the body if it still runs."""
 
 
 @dataclass(slots=True)
@@ -108,6 +113,7 @@ class Pipeline:
         self._spill = Spill(spill)
         self._grace = grace
         self._late = late
+        self._threads = Threads()
         self._stuck: list[Stuck] = []
 
     @property
@@ -170,7 +176,7 @@ class Pipeline:
             return self._approvals.verdict(prepared.tool, self._proposal(prepared))
 
         event = PreExecute(prepared.call, prepared.arguments, prepared.cancellation)
-        with prepared.cancellation.scope():
+        with self._cut_short(PreExecute, prepared.cancellation):
             verdict = (await self._bus.waterfall(event, default)).value
             if not isinstance(verdict, Allow | Deny | Ask):
                 raise HookContract(event.wire, "a listener", f"gave a {type(verdict).__name__}, which is no verdict")
@@ -200,6 +206,8 @@ class Pipeline:
             return await self._execute(prepared, ran)
         except Exception as error:  # a wrapper failed: whatever the body did, the call gets a result
             prepared.final = True
+            if prepared.stop is not None:  # a wrapper may have left its next() running
+                await prepared.stop()
             return Executed(prepared, self._failed(error))
 
     async def _execute(self, prepared: Prepared, ran: list[Rendered]) -> Executed:
@@ -210,7 +218,7 @@ class Pipeline:
 
         event = Execute(prepared.call, prepared.arguments, prepared.cancellation)
         outcome: Outcome[Result] | None = None
-        with prepared.cancellation.scope():
+        with self._cut_short(Execute, prepared.cancellation):
             outcome = await self._bus.waterfall(event, default)
         own = ran[-1] if ran else None
         if outcome is None:  # the cancel came while a wrapper waited
@@ -242,17 +250,19 @@ class Pipeline:
             return Rendered(failure(ToolNotFoundError(f"the tool {prepared.call.name!r} was taken away")))
         context = self._context(prepared)
         prepared.started = True
-        running = body.start(
-            tool.bound(prepared.bound, context), asynchronous=tool.asynchronous, name=f"tool {tool.name}"
-        )
+        call, name = tool.bound(prepared.bound, context), f"tool {tool.name}"
+        running = body.start(call, name) if tool.asynchronous else self._threads.start(call, name)
+        prepared.stop = partial(body.stop, running, context, self._grace)
         ending = await body.run(running, context, fused, timeout=tool.timeout, grace=self._grace)
         if ending.abandoned:
             self._abandon(prepared.call, ending.future)
         rendered = self._settled(tool, ending, context, next((one for one in fused if one.cause), fused[0]))
         result = rendered.result
-        contexts = (*context.contexts, *result.contexts)
-        concludes = (context.concludes_turn or result.concludes_turn) and not result.is_error
-        return Rendered(replace(result, contexts=contexts, concludes_turn=concludes), rendered.value)
+        if context.contexts or context.concludes_turn:
+            contexts = (*context.contexts, *result.contexts)
+            concludes = (context.concludes_turn or result.concludes_turn) and not result.is_error
+            result = replace(result, contexts=contexts, concludes_turn=concludes)
+        return Rendered(result, rendered.value)
 
     def _settled(self, tool: AnyTool, ending: Ending, context: ToolContext, cancellation: Cancellation) -> Rendered:
         notes = list(context.notes)
@@ -354,9 +364,13 @@ class Pipeline:
             with anyio.move_on_after(self._grace):
                 return await run()
         else:
-            with cancellation.scope():
+            with self._cut_short(PostExecute, cancellation):
                 return await run()
         return None
+
+    def _cut_short(self, event: type, cancellation: Cancellation) -> AbstractContextManager[object, bool | None]:
+        """A scope in which a cancel ends what listeners wait for; without any there is nothing to end."""
+        return cancellation.scope() if self._bus.hears(event) else nullcontext()
 
     def _accepted(self, executed: Executed, accept: Accept) -> Result:
         result = executed.result
@@ -366,7 +380,7 @@ class Pipeline:
         if accept.content is not None:
             return replace(result, content=accept.content, contexts=contexts)
         if accept.value is UNSET:
-            return replace(result, contexts=contexts)
+            return replace(result, contexts=contexts) if accept.contexts else result
         if result.is_error:
             raise HookContract(PostExecute.wire, "a listener", "gave a value for a failed result")
         self._tool(executed.prepared.call.name)  # the value of a tool that is gone cannot be shown
