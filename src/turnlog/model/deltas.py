@@ -43,7 +43,7 @@ class _Surrogates:
 
     def next(self, text: str) -> str:
         """As much of the text as is whole."""
-        if text.isascii() and not self._half:
+        if not self._half and text.isascii():
             return text
         text = join_text(self._half, text)
         self._half = ""

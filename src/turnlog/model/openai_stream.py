@@ -184,10 +184,14 @@ class ChatReader:
                 self._take_delta(delta)
             if choice.finish_reason:
                 self._finish = choice.finish_reason
-            if isinstance(choice.usage, dict):
-                self._usage = choice.usage
-        if isinstance(chunk.usage, dict):
-            self._usage = chunk.usage
+            if choice.usage is not None:
+                self._count(choice.usage)
+        if chunk.usage is not None:
+            self._count(chunk.usage)
+
+    def _count(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            self._usage = usage
 
     def _take_delta(self, delta: _Delta) -> None:
         if reasoning := delta.reasoning_content or delta.reasoning:
