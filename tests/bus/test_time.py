@@ -87,6 +87,23 @@ def test_time_before_and_after_the_rest_is_counted_together(when: str) -> None:
     assert anyio.run(main) < 4
 
 
+def test_a_deadline_that_rings_while_the_rest_runs_rings_again_when_it_is_due() -> None:
+    async def slow(event: PreStep, next: Rest) -> Outcome[str]:
+        outcome = await next()
+        await anyio.sleep(0.03)
+        return outcome
+
+    async def main() -> None:
+        bus = Bus(deadline=0.06)
+        with bus.on(PreStep, slow):
+            assert (await bus.waterfall(PreStep(), slow_default)).value == "hello"
+        loop: Any = asyncio.get_running_loop()
+        await asyncio.sleep(0)
+        assert [one for one in loop._scheduled if not one.cancelled()] == []
+
+    anyio.run(main)
+
+
 def test_a_listener_that_blocked_past_its_deadline_does_not_begin_the_rest() -> None:
     async def blocks(event: PreStep, next: Rest) -> Outcome[str]:
         time.sleep(0.03)

@@ -7,7 +7,7 @@ is not called by it, one removed before its turn is passed by.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Final, Literal, TypeVar, cast, overload
 
 from turnlog.events import Payload
@@ -157,11 +157,11 @@ class Bus:
         finally:
             self._traces = tuple(one for one in self._traces if one is not trace)
 
-    def _dispatch(self, wire: str, mode: str) -> AbstractContextManager[Dispatch]:
+    def _dispatch(self, wire: str, mode: str) -> Dispatch:
         record = Dispatch(wire, mode)
         for trace in self._traces:
             trace.dispatches.append(record)
-        return record.timed()
+        return record
 
 
 def _key(event: type) -> type | str:

@@ -16,7 +16,8 @@ import anyio
 from .errors import HookContract, blame
 from .listeners import Registration
 from .outcome import STOPPED, Outcome, frame_of, reached
-from .rest import Rest, own_time
+from .own_time import OwnTime
+from .rest import Rest
 from .trace import Dispatch
 
 logger: Final = logging.getLogger("turnlog")
@@ -50,7 +51,7 @@ async def parallel(dispatch: Dispatch, listeners: Sequence[Registration], event:
             return
         with dispatch.running(one.where) as ran:
             try:
-                with own_time(dispatch.wire, one):
+                with OwnTime(dispatch.wire, one, ran):
                     await one.listener(event)
             except Exception as error:  # raised together, below
                 blame(error, dispatch.wire, one.where)
@@ -69,7 +70,7 @@ async def serial(dispatch: Dispatch, listeners: Sequence[Registration], event: o
     for one in listeners:
         if one.closed:
             continue
-        with dispatch.running(one.where) as ran, own_time(dispatch.wire, one):
+        with dispatch.running(one.where) as ran, OwnTime(dispatch.wire, one, ran):
             try:
                 answer = await one.listener(event)
             except Exception as error:
@@ -94,8 +95,8 @@ async def waterfall(
             dispatch.reached_default = True
             return reached(await default(given), None)
         one = listeners[position]
-        with dispatch.running(one.where) as ran, own_time(dispatch.wire, one) as limit:
-            rest: Rest[E, R] = Rest(dispatch.wire, one, given, partial(call, position + 1), ran, limit)
+        with dispatch.running(one.where) as ran, OwnTime(dispatch.wire, one, ran) as time:
+            rest: Rest[E, R] = Rest(dispatch.wire, one, given, partial(call, position + 1), ran, time)
             try:
                 outcome = await one.listener(given, rest)
             except Exception as error:

@@ -1,18 +1,18 @@
-"""What a waterfall listener gets as ``next``, and the clock of its own time."""
+"""What a waterfall listener gets as ``next``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from math import inf
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, Literal, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from .errors import HookContract, HookTimeout, blame
+from .errors import HookContract, blame
 from .listeners import Registration
 from .outcome import STOPPED, Outcome, frame_of, reached
+from .own_time import OwnTime
 from .trace import Ran
 
 E = TypeVar("E")
@@ -24,8 +24,8 @@ REMEDY: Final = "end every path with `return await next(event)` or `return stop(
 class Rest(Generic[E, R]):
     """One listener's ``next``: the rest of the chain, to be run once, while the listener runs, and waited for."""
 
-    __slots__ = ("_call", "_given", "_let_through", "_limit", "_one", "_over", "_ran", "_running", "_scope", "_state",
-                 "_wire")  # fmt: skip
+    __slots__ = ("_call", "_given", "_let_through", "_one", "_over", "_ran", "_running", "_scope", "_state", "_task",
+                 "_time", "_wire")  # fmt: skip
 
     def __init__(
         self,
@@ -34,9 +34,10 @@ class Rest(Generic[E, R]):
         given: E,
         call: Callable[[E], Coroutine[Any, Any, Outcome[R]]],
         ran: Ran,
-        limit: anyio.CancelScope,
+        time: OwnTime,
     ) -> None:
-        self._wire, self._one, self._given, self._call, self._ran, self._limit = wire, one, given, call, ran, limit
+        self._wire, self._one, self._given, self._call, self._ran, self._time = wire, one, given, call, ran, time
+        self._task = asyncio.current_task()
         self._state: Literal["not called", "called", "running", "done"] = "not called"
         self._over = False
         self._running: Coroutine[Any, Any, Outcome[R]] | None = None
@@ -59,11 +60,10 @@ class Rest(Generic[E, R]):
     async def _run(self, following: E) -> Outcome[R]:
         self._state = "running"
         try:
-            with anyio.CancelScope() as self._scope:
-                await self._may_begin()
-                with self._ran.paused(), _not_counted(self._limit):
-                    inner = await self._call(following)
-                return reached(inner.value, self, inner.stopped, inner.stopped_by)
+            if asyncio.current_task() is self._task:
+                return await self._inside(following)
+            with anyio.CancelScope() as self._scope:  # in a task of the listener's own, which may outlive it
+                return await self._inside(following)
             raise self._broken("returned before its next() was over, which is cancelled now")
         except Exception as error:
             self._let_through = error
@@ -71,11 +71,16 @@ class Rest(Generic[E, R]):
         finally:
             self._state = "done"
 
-    async def _may_begin(self) -> None:
+    async def _inside(self, following: E) -> Outcome[R]:
         """Nothing more begins once the dispatch is cancelled or the listener's own time is used up."""
-        if self._limit.deadline <= anyio.current_time():
-            self._limit.cancel()
+        self._time.check()
         await checkpoint_if_cancelled()
+        self._time.pause()
+        try:
+            inner = await self._call(following)
+        finally:
+            self._time.resume()
+        return reached(inner.value, self, inner.stopped, inner.stopped_by)
 
     # -- for the dispatch ---------------------------------------------------------------------------------------
 
@@ -112,24 +117,3 @@ class Rest(Generic[E, R]):
 
     def _broken(self, fault: str) -> HookContract:
         return HookContract(self._wire, self._one.where, fault)
-
-
-@contextmanager
-def own_time(wire: str, one: Registration) -> Iterator[anyio.CancelScope]:
-    """Cancel the listener when it has used up its own time."""
-    scope = anyio.CancelScope(deadline=inf if one.deadline is None else anyio.current_time() + one.deadline)
-    with scope:
-        yield scope
-    if scope.cancelled_caught:
-        raise HookTimeout(wire, one.where, f"ran longer than its deadline of {one.deadline:g} s and was cancelled")
-
-
-@contextmanager
-def _not_counted(limit: anyio.CancelScope) -> Iterator[None]:
-    """Stop the clock of a listener while the rest of the chain runs."""
-    left = limit.deadline - anyio.current_time()
-    limit.deadline = inf
-    try:
-        yield
-    finally:
-        limit.deadline = inf if left == inf else anyio.current_time() + left

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
+from types import TracebackType
+from typing import Self
 
 
 @dataclass(slots=True)
 class Ran:
-    """One listener in one dispatch."""
+    """One listener in one dispatch. As a context, it records how the body went."""
 
     where: str
     """``name (file:line)``."""
@@ -28,19 +28,25 @@ class Ran:
             self.outcome = "raised"
         self.detail = f"{type(error).__name__}: {error}"
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Do not count the time of the body."""
-        started = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds -= perf_counter() - started
+    def __enter__(self) -> Self:
+        self.seconds -= perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.seconds += perf_counter()
+        if isinstance(error, Exception):
+            self.raised(error)
+        elif error is not None:  # cancelled, or the program is being ended
+            self.outcome = "cancelled"
+        elif self.outcome == "running":
+            self.outcome = "returned"
 
 
 @dataclass(slots=True)
 class Dispatch:
-    """One event and everyone who heard it, in order."""
+    """One event and everyone who heard it, in order. As a context, it is timed."""
 
     wire: str
     mode: str
@@ -49,33 +55,20 @@ class Dispatch:
     """For waterfalls: whether the default ran."""
     seconds: float = 0.0
 
-    @contextmanager
-    def running(self, where: str) -> Iterator[Ran]:
+    def running(self, where: str) -> Ran:
         """Record one listener's run."""
         ran = Ran(where)
         self.ran.append(ran)
-        started = perf_counter()
-        try:
-            yield ran
-        except Exception as error:
-            ran.raised(error)
-            raise
-        except BaseException:  # cancelled, or the program is being ended
-            ran.outcome = "cancelled"
-            raise
-        finally:
-            ran.seconds += perf_counter() - started
-        if ran.outcome == "running":
-            ran.outcome = "returned"
+        return ran
 
-    @contextmanager
-    def timed(self) -> Iterator[Dispatch]:
-        """Record the whole dispatch."""
-        started = perf_counter()
-        try:
-            yield self
-        finally:
-            self.seconds = perf_counter() - started
+    def __enter__(self) -> Self:
+        self.seconds -= perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.seconds += perf_counter()
 
     def __str__(self) -> str:
         lines = [f"{self.wire} ({self.mode}) {self.seconds * 1000:.2f} ms"]
