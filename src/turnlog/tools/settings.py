@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from .approval import Answerer, Approvals
 from .rules import ACTIONS, Action, Rule, RuleError
 
 _KEYS: Final = frozenset({"policy", "rules"})
@@ -30,6 +31,10 @@ class ApprovalSettings:
     rules: tuple[Rule, ...] = ()
     policy: Action | None = None
     """None: nothing is said."""
+
+    def approvals(self, answerer: Answerer | None = None) -> Approvals:
+        """What a pipeline takes; without a policy questions are asked."""
+        return Approvals(self.rules, answerer, policy=self.policy or "ask")
 
     def with_flags(
         self,
