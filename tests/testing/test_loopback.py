@@ -226,6 +226,16 @@ def test_a_connection_breaks_off_where_the_script_says(script: Any, streams: boo
     assert served([script], use).requests[0].outcome == "dropped"
 
 
+@pytest.mark.parametrize("script", [drop(), [wait(0.001), drop()]])
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_connection_may_be_closed_without_a_word(script: Any, streams: bool) -> None:
+    async def use(server: LoopbackServer, client: httpx.AsyncClient) -> None:
+        with pytest.raises(httpx.RemoteProtocolError, match="without sending a response"):
+            await client.post(CHAT, json={"stream": streams})
+
+    assert served([script], use).requests[0].outcome == "dropped"
+
+
 async def until_it_breaks(response: httpx.Response) -> tuple[bytes, Exception | None]:
     received = b""
     try:

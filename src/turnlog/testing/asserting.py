@@ -287,7 +287,7 @@ def _cheapest(
             if item.fits(event):
                 ways.append((costs[at if item.many else at + 1][seen + 1], "same"))
             elif item.type == event.type:
-                ways.append((costs[at + 1][seen + 1] + 1.5, "other"))
+                ways.append((costs[at + 1][seen + 1] + 0.9, "other"))
     return min(ways, key=lambda way: (way[0], way[1] != "same"))
 
 

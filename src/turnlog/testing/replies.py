@@ -5,6 +5,7 @@ A reply is written in the parts of `turnlog.model.scripted` (``text``, ``reasoni
 wire can do has parts of its own here::
 
     reply(text("Hel"), drop())                      the connection is closed in the middle
+    drop()                                          … without a word
     reply(text("Hello"), cut_bytes=40)              … after so many bytes of the stream
     reply(text("Hello"), pieces=1, pause=0.001)     byte by byte
     reply(keep_alive(), wait(2), text("Hello"))     headers and a comment at once, the answer later
@@ -89,8 +90,13 @@ class Reply:
 
     def _make(self, flavour: Flavour, streams: bool) -> Iterator[Step]:
         parts = list(self.parts)
-        while parts and isinstance(parts[0], Wait):  # before anything is sent
-            yield parts.pop(0)  # type: ignore[misc]
+        for part in self.parts:  # before anything is sent
+            if not isinstance(part, Wait | Drop):
+                break
+            yield part
+            if isinstance(part, Drop):
+                return
+            del parts[0]
         failure = _failure(parts if not streams else parts[:1])
         if failure is not None:
             yield response(_status(failure), *_refusal(flavour, failure))
