@@ -260,6 +260,24 @@ def test_an_error_inside_a_stream_is_an_error_and_the_text_before_it_stays(
 
 def test_a_named_error_event_is_an_error() -> None:
     assert failure(talk(events(b'event: error\ndata: {"message":"m"}\n\n'))) == Failure("m", "SERVER")
+    assert failure(talk(events(b"event: error\ndata: upstream died\n\n"))) == Failure("upstream died", "SERVER")
+
+
+def test_a_web_page_is_no_answer_and_says_where_to_look() -> None:
+    found = failure(talk(Reply([b"<html>"], headers={"Content-Type": "text/html"})))
+    assert (found.code, found.status) == ("MALFORMED_RESPONSE", 200)
+    assert "base URL" in found.message
+
+
+def test_a_failure_of_any_kind_carries_the_request_id() -> None:
+    cut = Reply([line("x")], headers={"Content-Type": "text/event-stream", "X-Request-Id": "r7"}, cut=True)
+    assert failure(talk(cut)).request_id == "r7"
+
+
+def test_tokens_per_minute_are_a_rate_and_not_a_context() -> None:
+    said = {"error": {"message": "Too many tokens per minute", "code": "rate_limit_exceeded"}}
+    for status in (413, 429):
+        assert failure(talk(document(said, status))).code == "RATE_LIMIT"
 
 
 @pytest.mark.parametrize(
@@ -404,11 +422,13 @@ def test_names_that_are_no_model() -> None:
     for name in ("gpt-5", "mistral/large", "openai/", ""):
         with pytest.raises(UnknownProvider, match=r"anthropic/…, deepseek/…, openai/…"):
             open_model(name)
-    with pytest.raises(ModelError, match="begins with http"):
-        open_model("openai/x", base_url="localhost:8000")
-    with pytest.raises(ModelError, match="no user and password") as caught:
-        open_model("openai/x", base_url="https://me:secret@host/v1")
-    assert "secret" not in str(caught.value)
+    for url in ("localhost:8000", "http://", "http://host:99999", "ftp://host"):
+        with pytest.raises(ModelError, match="begins with http"):
+            open_model("openai/x", base_url=url)
+    for url in ("https://me:secret@host/v1", "https://host/v1?key=secret"):
+        with pytest.raises(ModelError, match="no user, password or query") as caught:
+            open_model("openai/x", base_url=url)
+        assert "secret" not in str(caught.value)
 
 
 def test_an_effort_without_a_word_for_it_fails() -> None:

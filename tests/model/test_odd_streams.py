@@ -78,6 +78,20 @@ def test_a_late_id_without_index() -> None:
     assert calls(said(entry("{", name="x"), entry("}", id="late"))) == [("late", "x", "{}")]
 
 
+def test_an_index_that_comes_late_or_stays_away() -> None:
+    first = entry("{", id="a", name="x")
+    assert calls(said(first, entry("}", index=0), entry("{}", index=1, id="b", name="y"))) == [
+        ("a", "x", "{}"),
+        ("b", "y", "{}"),
+    ]
+    assert calls(said(entry("{", index=0, id="a", name="x"), entry("}"))) == [("a", "x", "{}")]
+
+
+def test_a_call_with_an_id_does_not_continue_one_of_another_name_that_never_got_one() -> None:
+    chunks = said(entry('{"cut', index=0, name="x"), entry("{}", index=0, id="b", name="y"))
+    assert [one[1:] for one in calls(chunks)] == [("x", '{"cut'), ("y", "{}")]
+
+
 def test_a_late_name_and_no_name() -> None:
     chunks = said(entry("{", index=0, id="a"), entry("}", index=0, name="x"), entry("{}", index=1, id="b"))
     assert calls(chunks) == [("a", "x", "{}"), ("b", "unnamed", "{}")]

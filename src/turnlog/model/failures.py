@@ -38,8 +38,8 @@ _QUOTA: Final = re.compile(
     r"insufficient[_ ](?:quota|balance|credits?|funds)|billing|exceeded your current quota|credit balance",
     re.IGNORECASE,
 )
+_RATE: Final = re.compile(r"rate.?limit|too_many_requests", re.IGNORECASE)
 _KINDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
-    (re.compile(r"rate.?limit|too_many_requests", re.IGNORECASE), "RATE_LIMIT"),
     (re.compile(r"authentication|permission|invalid_api_key|unauthorized|forbidden", re.IGNORECASE), "AUTH"),
     (re.compile(r"timeout|timed.?out", re.IGNORECASE), "TIMEOUT"),
     (re.compile(r"overloaded|server|api_error|unavailable", re.IGNORECASE), "SERVER"),
@@ -136,7 +136,9 @@ class _Said:
     def code_for(self, status: int | None) -> str | None:
         """What its words say, where they say more than the status."""
         words = f"{self.kind} {self.message}"
-        if (status is None or status in (400, 413, 422, 429, 500)) and _CONTEXT.search(words):
+        if _RATE.search(self.kind) and not _QUOTA.search(words) and status in (None, 413, 429):
+            return "RATE_LIMIT"  # also of tokens per minute, which reads like a context that is too long
+        if (status is None or status in (400, 413, 422, 500)) and _CONTEXT.search(words):
             return "CONTEXT_WINDOW_EXCEEDED"
         if (status is None or status in (400, 403, 429)) and _QUOTA.search(words):
             return "QUOTA"

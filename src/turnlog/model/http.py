@@ -105,12 +105,13 @@ class HttpModel:
         reading: Reading | None = None
         try:
             async with self._post(request) as response:
-                reading = Reading(self._dialect.reader(response.headers, self._redact), self._redact)
+                reading = self._reading(response)
                 deadline = time.monotonic() + self._total
                 async with aclosing(_reads(response)) as reads:
                     if not response.is_success:
                         body = await _read(reads, MAX_ERROR_BODY, deadline)
                         raise ProviderFailure(_refusal(response, body, self._redact))
+                    _check_kind(response)
                     if not _is_event_stream(response, self._info.streams):
                         chunks = reading.feed_whole(await _read(reads, MAX_EVENT, deadline))
                     else:
@@ -130,7 +131,7 @@ class HttpModel:
                 return
         except ProviderFailure as error:
             failure = error.failure
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             failure = self._broken(error)
         for chunk in [Finish(FinishError(failure))] if reading is None else reading.stop(failure):
             yield chunk
@@ -156,6 +157,10 @@ class HttpModel:
         headers = {**_HEADERS, **self._dialect.headers(key)}
         return self._open().stream("POST", self._url, content=body, headers=headers, timeout=self._timeout())
 
+    def _reading(self, response: httpx.Response) -> Reading:
+        headers = response.headers
+        return Reading(self._dialect.reader(headers, self._redact), self._redact, failures.request_id(headers))
+
     def _open(self) -> httpx.AsyncClient:
         if self._client is not None:
             return self._client
@@ -172,7 +177,7 @@ class HttpModel:
         idle = min(self._idle, self._total)
         return httpx.Timeout(idle, connect=min(CONNECT_SECONDS, self._total))
 
-    def _broken(self, error: httpx.HTTPError) -> Failure:
+    def _broken(self, error: httpx.HTTPError | httpx.InvalidURL) -> Failure:
         import httpx
 
         if isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout):
@@ -187,6 +192,12 @@ class HttpModel:
 
 def _reads(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     return cast("AsyncGenerator[bytes, None]", response.aiter_bytes())  # it is one, and a wrapper costs per read
+
+
+def _check_kind(response: httpx.Response) -> None:
+    if "text/html" in response.headers.get("content-type", ""):
+        said = "the server answered with a web page, not with a model's answer: is the base URL right?"
+        raise ProviderFailure(Failure(said, "MALFORMED_RESPONSE", response.status_code))
 
 
 def _is_event_stream(response: httpx.Response, asked: bool) -> bool:

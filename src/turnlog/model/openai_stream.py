@@ -127,9 +127,9 @@ class ChatReader:
         try:
             chunk = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            if not data.strip() or data.startswith(b":"):
+            if not data.strip() or data.startswith(b":") or data == b"null":
                 return []  # a keep-alive that was sent as data
-            chunk = _loosen(parse(data), data)
+            chunk = _loosen(self._parse(event), data)
         if not chunk.choices or event.event == "error" or chunk.error:
             self._look_for_error(event, chunk)
         self._take_in(chunk)
@@ -208,6 +208,15 @@ class ChatReader:
         elif delta.function_call is not None:
             self._calls.add(_Call(0, None, delta.function_call))
 
+    def _parse(self, event: ServerEvent) -> object:
+        try:
+            return parse(event.data)
+        except ProviderFailure:
+            if event.event != "error":
+                raise
+            words = event.data.decode(errors="replace")
+            raise ProviderFailure(failures.of_event(words, self._headers, self._redact)) from None
+
     def _look_for_error(self, event: ServerEvent, chunk: _Chunk) -> None:
         value = parse(event.data)
         if not isinstance(value, dict):
@@ -232,7 +241,7 @@ class _Calls:
         arguments = (function.arguments or "") if function is not None else ""
         id = call.id or ""
         slot = self._at.get(call.index)
-        if slot is None or (id and slot.raw_id != id) or (name and _is_over(slot, id, arguments)):
+        if slot is None or (id and slot.raw_id != id) or (name and _is_over(slot, arguments)):
             slot = self._other(call.index, slot, id, name, arguments)
         slot.add(arguments, id, name)
         if id:
@@ -240,13 +249,22 @@ class _Calls:
         self._at[call.index] = self._at[None] = slot
 
     def _other(self, index: int | None, slot: CallSlot | None, id: str, name: str, arguments: str) -> CallSlot:
+        """Another call than the one being written at *index*: an earlier one, that very one after all, or a new one."""
         if id and (known := self._named.get((index, id))) is not None:
             return known
-        late = slot is not None and id and not slot.raw_id and not _is_over(slot, id, arguments if name else "")
-        return slot if late and slot is not None else self._answer.open_call()
+        if slot is None and not id and not name and (current := self._at.get(None)) is not None:
+            return current  # the index came late
+        if (
+            slot is None
+            or slot.raw_id
+            or (name and slot.name and name != slot.name)
+            or _is_over(slot, name and arguments)
+        ):
+            return self._answer.open_call()
+        return slot  # the id came late
 
 
-def _is_over(slot: CallSlot, id: str, arguments: str) -> bool:
+def _is_over(slot: CallSlot, arguments: str) -> bool:
     """Whether what comes can only be another call: no id tells them apart, and the arguments so far are whole."""
     if slot.raw_id or not arguments.strip() or not slot.name:
         return False

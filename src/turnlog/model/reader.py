@@ -72,10 +72,17 @@ class Reading:
     Whatever goes wrong becomes that ``Finish``; chunks that were read before it are given out first.
     """
 
-    __slots__ = ("_reader", "_redact", "_splitter", "over")
+    __slots__ = ("_reader", "_redact", "_request_id", "_splitter", "over")
 
-    def __init__(self, reader: Reader, redact: failures.Redact = str, limit: int = MAX_EVENT) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        redact: failures.Redact = str,
+        request_id: str | None = None,
+        limit: int = MAX_EVENT,
+    ) -> None:
         self._reader = reader
+        self._request_id = request_id
         self._redact = redact
         self._splitter = EventSplitter(limit)
         self.over = False
@@ -118,7 +125,8 @@ class Reading:
         if self.over:
             return []
         self.over = True
-        said = replace(failure, message=failures.tidy(self._redact, failure.message))
+        words = failures.tidy(self._redact, failure.message)
+        said = replace(failure, message=words, request_id=failure.request_id or self._request_id)
         return [*self._reader.partial(), Finish(FinishError(said))]
 
     def stop(self, failure: Failure) -> list[StreamChunk]:

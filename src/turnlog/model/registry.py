@@ -100,8 +100,13 @@ def open_model(
 
 
 def _check_url(url: str) -> None:
+    """Refuse what HTTP would refuse later, and secrets: a URL is logged by whoever likes to."""
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ModelError("a base URL begins with http:// or https:// and names a host")
-    if parts.username is not None or parts.password is not None:
-        raise ModelError("a base URL holds no user and password; pass api_key")
+    if parts.username is not None or parts.password is not None or parts.query:
+        raise ModelError("a base URL holds no user, password or query; pass api_key")
+    try:
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ModelError("a base URL begins with http:// or https:// and names a host (and maybe a port)")
