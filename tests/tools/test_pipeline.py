@@ -93,6 +93,25 @@ def test_a_call_that_fails_says_what_failed_and_has_no_code() -> None:
     run(main())
 
 
+def test_what_failed_in_a_group_of_tasks_is_said() -> None:
+    @tool
+    async def one() -> str:
+        """Fail."""
+        raise ExceptionGroup("tasks", [ExceptionGroup("more", [ToolFailure("the oven is cold")])])
+
+    @tool
+    async def two() -> str:
+        """Fail."""
+        raise ExceptionGroup("tasks", [ToolFailure("cold"), ValueError("hot")])
+
+    async def main() -> None:
+        rig = Rig(one, two)
+        assert (await rig.run("one")).text == "Error: the oven is cold"
+        assert (await rig.run("two")).text == "Error: cold; ValueError: hot"
+
+    run(main())
+
+
 def test_an_unknown_tool_still_passes_policy() -> None:
     seen: list[str] = []
 

@@ -134,9 +134,15 @@ class Approvals:
             logger.exception("%s: the question %s got no answer", ApprovalRequest.wire, question.id)
         if cancellation.cause is not None:
             return None, "cancelled"
-        if answer == "allow" or answer == "allow-always":
-            return answer, "allowed-once"
-        return ("deny", "rejected") if answer == "deny" else (None, "unavailable")
+        match answer if isinstance(answer, str) else None:
+            case "allow":
+                return "allow", "allowed-once"
+            case "allow-always":
+                return "allow-always", "allowed-once"
+            case "deny":
+                return "deny", "rejected"
+            case _:
+                return None, "unavailable"
 
     async def _answer(self, bus: Bus, question: Question, cancellation: Cancellation) -> object:
         """Wait in a task of its own: an answerer that does not hear the cancel must not hold up the turn."""

@@ -39,19 +39,16 @@ class Files:
         return self._seen.get(path)
 
     def fault(self, path: Path) -> str | None:
-        """Why the resolved *path* may not be changed now, or None; compares contents only when the times differ."""
+        """Why the resolved *path* may not be changed now, or None. Contents are compared, because a clock that ticks
+        every few milliseconds does not show every change."""
         known = self._seen.get(path)
         if known is None:
             return "has not been read in this session; read it first"
         try:
-            now = os.stat(path)
+            same = os.stat(path).st_size == known.size and snapshot(path).sha256 == known.sha256
         except FileNotFoundError:
             return "was deleted since it was read"
-        if (now.st_mtime_ns, now.st_size) == (known.mtime_ns, known.size):
-            return None
-        if now.st_size == known.size and snapshot(path).sha256 == known.sha256:
-            return None
-        return "changed since it was read; read it again"
+        return None if same else "changed since it was read; read it again"
 
 
 def snapshot(path: Path, content: bytes | None = None) -> Seen:

@@ -77,6 +77,8 @@ def canonical(result: Result) -> Result:
 
 def failure(error: BaseException) -> Result:
     """The error result for something that was raised."""
+    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        return failure(error.exceptions[0])
     if isinstance(error, ToolFailure):
         name, code = error.kind or (None, None)
         failed = Result.failed(whole_text(describe(error)), name=name, code=code)
@@ -89,6 +91,8 @@ def failure(error: BaseException) -> Result:
 
 def describe(error: BaseException) -> str:
     """What an exception says; its own ``__str__`` may be hostile."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe(one) for one in error.exceptions)
     kind = type(error).__name__
     try:
         text = str(error)

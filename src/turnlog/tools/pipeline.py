@@ -270,11 +270,14 @@ class Pipeline:
             notes.append(f"It did not stop within {self._grace:g} s and was left running; its effects are unknown.")
         match ending.cause:
             case Cause.CANCELLED:
-                own = None if ending.abandoned else _own_error(ending.future)
-                return Rendered(aborted(cancellation, notes) if own is None else own)
+                own = None if ending.abandoned or ending.future.cancelled() else _given(ending.future).result
+                if own is not None and own.is_error:
+                    return Rendered(own)
+                ended = aborted(cancellation, notes)
+                return Rendered(ended if own is None else replace(ended, contexts=own.contexts))
             case Cause.TIMEOUT:
-                if not ending.abandoned:
-                    _own_error(ending.future)  # looked at, so that asyncio does not complain
+                if not ending.abandoned and not ending.future.cancelled():
+                    ending.future.exception()  # looked at, so that asyncio does not complain
                 return Rendered(timed_out(tool, notes))
             case Cause.FINISHED:
                 return _given(ending.future)
@@ -436,14 +439,6 @@ def _given(future: asyncio.Future[object]) -> Rendered:
         return Rendered(failure(error)) if error is not None else render(future.result())
     except ToolOutputError as fault:
         return Rendered(failure(fault))
-
-
-def _own_error(future: asyncio.Future[object]) -> Result | None:
-    """The error a body ended with by itself, after it was told to stop; None when it just stopped."""
-    if future.cancelled():
-        return None
-    rendered = _given(future)
-    return rendered.result if rendered.result.is_error else None
 
 
 def _check_same(event: PreExecute | Execute | PostExecute, prepared: Prepared) -> None:

@@ -6,6 +6,7 @@ pydantic's usual one: ``"3"`` is accepted for an ``int``; unknown and missing na
 
 from __future__ import annotations
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
@@ -92,6 +93,9 @@ def _signature(
 
 
 def _plain(function: Callable[..., object]) -> Callable[..., object]:
+    """The function that carries the annotations."""
+    if isinstance(function, functools.partial):
+        return _plain(function.func)
     if inspect.isfunction(function) or inspect.ismethod(function):
         return function
     return typing.cast("Callable[..., object]", type(function).__call__)

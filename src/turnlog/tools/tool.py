@@ -111,6 +111,8 @@ class Tool(Generic[P, R_co]):
         functools.update_wrapper(self, function)
         self.function: Final = function
         self.name: Final = str(name or getattr(function, "__name__", type(function).__name__))
+        self.asynchronous: Final = _is_async(function)
+        """Whether the function is a coroutine function; others run in a thread."""
         self.parallel: Final = parallel
         self.timeout: Final = timeout
         self.policy: Final = Policy() if policy is None else policy
@@ -139,12 +141,6 @@ class Tool(Generic[P, R_co]):
 
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
-
-    @property
-    def asynchronous(self) -> bool:
-        """Whether the function is a coroutine function; others run in a thread."""
-        call = self.function if inspect.isroutine(self.function) else getattr(type(self.function), "__call__", None)  # noqa: B004
-        return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(self.function)
 
     def bind(self, arguments: Mapping[str, Json]) -> dict[str, object]:
         """Validated keyword arguments, without the context. Raises :class:`ToolArgsError` naming the fields."""
@@ -209,6 +205,12 @@ def tool(
         )
 
     return make if function is None else make(function)
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def _place(function: Callable[..., object]) -> str:

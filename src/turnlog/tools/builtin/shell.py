@@ -11,7 +11,7 @@ _CONDITIONS: Final = frozenset({"if", "then", "elif", "else", "fi", "case", "esa
 _LOOPS: Final = frozenset({"for", "while", "until", "do", "done", "select"})
 _OTHERS: Final = frozenset({"function", "time", "coproc", "{", "}", "eval", "exec"})
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_HARMLESS: Final = re.compile(r"[0-9]?>(?:&[0-9]|>?\s*/dev/null(?![\w/.]))")
+_HARMLESS: Final = re.compile(r"[0-9]?>(?:&[0-9]|>?[ \t]*/dev/null)(?=[\s;|&]|$)")
 """Redirections that write nowhere."""
 
 
