@@ -8,6 +8,7 @@ from typing import Any
 from turnlog.agent import Agent, RetryPolicy
 from turnlog.events import (
     Aborted,
+    AssistantChunk,
     AssistantMessage,
     Errored,
     InboxSpliced,
@@ -16,6 +17,7 @@ from turnlog.events import (
     ToolCall,
     ToolResult,
     TurnEnd,
+    TurnEndReason,
     UserMessage,
 )
 from turnlog.log import AnyEvent, Session
@@ -90,6 +92,39 @@ def fact(data: Payload) -> str:
             return ""
 
 
+class Refused(Exception):
+    """What a log raises that is made to refuse."""
+
+
+def refusing(session: Session, *kinds: type[Payload], times: int = 1) -> None:
+    """Have the log refuse the next *times* appends of these payloads."""
+    append, left = session.append, [times]
+
+    def refuse(payload: Payload, **options: Any) -> Any:
+        if isinstance(payload, kinds) and left[0] > 0:
+            left[0] -= 1
+            raise Refused(f"no {payload.event_type} now")
+        return append(payload, **options)
+
+    session.append = refuse  # type: ignore[method-assign]
+
+
+def reason(session: Session) -> TurnEndReason:
+    """How the last turn ended."""
+    return list(session.select(TurnEnd))[-1].data.reason
+
+
+def code(session: Session) -> str | None:
+    """The code of the error that ended the last turn."""
+    last = reason(session)
+    return last.error.code if isinstance(last, Errored) else None
+
+
+async def streaming(agent: Agent, chunks: int = 1) -> None:
+    """Wait until the model has begun to answer."""
+    await settled(lambda: len(list(agent.session.select(AssistantChunk))) >= chunks)
+
+
 async def settled(condition: Callable[[], bool], steps: int = 10_000) -> None:
     """Let the loop turn until *condition* holds."""
     import asyncio
@@ -111,4 +146,21 @@ async def echo(text: str) -> str:
     return text
 
 
-__all__ = ["AT_ONCE", "Awaitable", "agent_of", "call", "echo", "kinds", "line", "lines", "script", "settled", "text"]
+__all__ = [
+    "AT_ONCE",
+    "Awaitable",
+    "Refused",
+    "agent_of",
+    "call",
+    "code",
+    "echo",
+    "kinds",
+    "line",
+    "lines",
+    "reason",
+    "refusing",
+    "script",
+    "settled",
+    "streaming",
+    "text",
+]

@@ -280,9 +280,7 @@ def test_a_subscriber_that_cancels_at_any_event_leaves_a_balanced_log(
     how: str, tmp_path: Path, record_property: Record
 ) -> None:
     count = _enumerated(Queued, tmp_path, how, at_events=True)
-    record_property(
-        "proof", f"{how} by a subscriber at every event of a run with a queue: {count} points, all balanced"
-    )
+    record_property("proof", f"{how} by a subscriber at every event of a queue's runs: {count} points, all balanced")
 
 
 class Queued(Busy):
