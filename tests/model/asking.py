@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from turnlog import Session
 from turnlog.events import (
+    AssistantChunk,
+    AssistantMessage,
     CallConfig,
+    FinishAborted,
+    FinishError,
     Header,
     Message,
+    StepStart,
     StreamChunk,
     TextBlock,
     ToolSchema,
+    TurnStart,
     UserSource,
 )
 from turnlog.model import Assembler, Model, Request
@@ -42,6 +49,22 @@ async def collect(model: Model, asked: Request | None = None) -> list[StreamChun
 
 def answer(model: Model, asked: Request | None = None) -> list[StreamChunk]:
     return asyncio.run(collect(model, asked))
+
+
+def logged(chunks: Iterable[StreamChunk]) -> Session:
+    """A log that took the chunks and the message they make; the log refuses what breaks its rules."""
+    session = Session()
+    session.append(TurnStart(turn=1))
+    session.append(StepStart(turn=1, step=1))
+    assembler = Assembler()
+    for chunk in chunks:
+        session.append(AssistantChunk(turn=1, step=1, chunk=chunk))
+        assembler.feed(chunk)
+    if not isinstance(assembler.finish, FinishError | FinishAborted):
+        state = assembler.replay_state
+        message = Message.from_model(*assembler.content(), provider="p", model="m", replay_state=state)
+        session.append(AssistantMessage(turn=1, step=1, message=message, usage=assembler.usage), sources=[])
+    return session
 
 
 def assembled(chunks: Iterable[StreamChunk]) -> Assembler:

@@ -7,8 +7,10 @@ import json
 from typing import Any, Final
 
 import pytest
+from hypothesis import strategies as st
 
-from tests.model.asking import assembled, collect, request
+from tests.conftest import Prove
+from tests.model.asking import assembled, collect, logged, request
 from tests.model.loopback import Reply, document, events, loopback
 from turnlog.events import (
     BlockEnd,
@@ -239,3 +241,26 @@ def test_over_http() -> None:
         assert model.info.max_tokens == 32_000
 
     asyncio.run(run())
+
+
+def test_whatever_comes_the_log_takes_it(prove: Prove) -> None:
+    strings = st.sampled_from(["", "x", "{}", "a\ud83d", "\udc0b"])
+    kinds = st.sampled_from(["text", "thinking", "redacted_thinking", "tool_use", "image", ""])
+    fields = ("text", "thinking", "signature", "data", "id", "name", "partial_json")
+    values = st.fixed_dictionaries({"type": kinds}, optional=dict.fromkeys(fields, strings | st.none() | st.just(5)))
+    indexes = st.sampled_from([0, 1, None, "0"])
+    said = st.one_of(
+        st.builds(lambda i, b: {"type": "content_block_start", "index": i, "content_block": b}, indexes, values),
+        st.builds(lambda i, d: {"type": "content_block_delta", "index": i, "delta": d}, indexes, values),
+        st.builds(lambda i: {"type": "content_block_stop", "index": i}, indexes),
+        st.sampled_from([done("end_turn"), done("max_tokens"), done("a\ud83d"), done(None), START, STOP]),
+        st.sampled_from([{}, {"type": "ping"}, {"type": "error"}, {"delta": 5, "index": []}]),
+        st.just({"type": "error", "error": {"message": "a\ud83d"}}),
+    )  # fmt: skip
+
+    def check(some: list[dict[str, Any]]) -> None:
+        found = read(stream(*some))
+        assert [type(one).__name__ for one in found].count("Finish") == 1
+        logged(found)
+
+    prove("any Anthropic events end in one finish", check, st.lists(said, max_size=10), times=5)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.conftest import Prove
-from tests.model.asking import assembled
+from tests.model.asking import assembled, logged
 from tests.model.test_cases_streams import read
 from turnlog.events import (
     FinishError,
@@ -217,18 +217,19 @@ def test_whatever_comes_the_stream_ends_with_one_finish_and_ids_are_whole(prove:
             ),
         },
     )
+    ends = st.sampled_from(["stop", "tool_calls", "length", "a\ud83d", "odd reason", ""])
     asked = st.lists(entries, max_size=3).map(lambda some: {"tool_calls": some})
     chunk = (deltas | asked).map(lambda delta: {"choices": [{"index": 0, "delta": delta}]}) | json_values
+    end = ends.map(lambda reason: {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 
     def check(chunks: list[object]) -> None:
         found = read(b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in chunks))
         assert [type(one).__name__ for one in found].count("Finish") == 1
         assert type(found[-1]).__name__ == "Finish"
         assert all(one.id for one in found if isinstance(one, ToolCallDelta))
-        assembled(found).content()
-        json.dumps(repr(found)).encode()
+        logged(found)
 
-    prove("any chunks end in one finish", check, st.lists(chunk, max_size=8), times=5)
+    prove("any chunks end in one finish", check, st.lists(chunk | end, max_size=8), times=5)
 
 
 def test_any_text_cut_anywhere_is_the_text(prove: Prove) -> None:

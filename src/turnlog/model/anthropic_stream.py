@@ -27,12 +27,13 @@ from turnlog.events import (
     StreamChunk,
     UsageChunk,
 )
+from turnlog.events.lossless import whole_text
 
 from . import failures
 from .counts import anthropic_usage
 from .deltas import Answer, CallSlot, Slot, TextSlot
 from .errors import ProviderFailure
-from .reader import closed, malformed, parse
+from .reader import closed, malformed, parse, unknown_finish
 from .sse import ServerEvent
 
 _NO_INPUT: Final = Raw(b"")
@@ -163,7 +164,7 @@ class MessagesReader:
             raise closed(said)
         reason = _FINISHES.get(self._stop)
         if reason is None:
-            raise ProviderFailure(Failure(f"the provider ended the answer: {self._stop}", self._stop.upper()))
+            raise unknown_finish(self._stop)
         if not self._answer.slots and not isinstance(reason, FinishMaxTokens):
             raise ProviderFailure(Failure("the provider's answer is empty", "EMPTY_RESPONSE"))
         if not self.done:
@@ -186,6 +187,7 @@ class MessagesReader:
         return state or None
 
     def _start(self, index: int, block: _Block) -> None:
+        self._close(index)  # nobody said so, but another block has its place
         match block.type:
             case "text":
                 self._open[index] = text = self._answer.open_text()
@@ -194,9 +196,9 @@ class MessagesReader:
                 self._open[index] = thought = self._answer.open_reasoning()
                 thought.add(block.thinking or "")
                 if block.signature:
-                    self._sides[thought.index] = {"signature": block.signature}
+                    self._sides[thought.index] = {"signature": whole_text(block.signature)}
                 if block.type == "redacted_thinking":
-                    self._sides[thought.index] = {"redacted": block.data or ""}
+                    self._sides[thought.index] = {"redacted": whole_text(block.data or "")}
             case "tool_use":
                 self._open[index] = call = self._answer.open_call()
                 call.add("", block.id or "", block.name or "")
@@ -212,7 +214,7 @@ class MessagesReader:
             slot.add(delta.partial_json or "")
         elif delta.signature:
             side = self._sides.setdefault(slot.index, {"signature": ""})
-            side["signature"] = f"{side.get('signature', '')}{delta.signature}"
+            side["signature"] = f"{side.get('signature', '')}{whole_text(delta.signature)}"
         else:
             slot.add(delta.text or delta.thinking or "")
 

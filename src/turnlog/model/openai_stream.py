@@ -46,7 +46,7 @@ from . import failures
 from .counts import Fields, chat_usage
 from .deltas import Answer, CallSlot, TextSlot
 from .errors import ProviderFailure
-from .reader import closed, malformed, parse
+from .reader import closed, malformed, parse, unknown_finish
 from .sse import ServerEvent
 
 
@@ -159,7 +159,7 @@ class ChatReader:
             raise closed(said)
         reason = _FINISHES.get(self._finish)
         if reason is None:
-            raise ProviderFailure(Failure(f"the provider ended the answer: {self._finish}", self._finish.upper()))
+            raise unknown_finish(self._finish)
         if not self._answer.slots and not isinstance(reason, FinishMaxTokens):
             raise ProviderFailure(Failure("the provider's answer is empty", "EMPTY_RESPONSE"))
         if not self.done:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -15,6 +16,8 @@ from .sse import MAX_EVENT, EventSplitter, EventTooLong, ServerEvent
 
 _SHOWN: Final = 16 * 1024
 """Bytes of something unreadable that an error quotes: more than is kept, so that no key is cut before it is found."""
+
+_LONGEST_CODE: Final = 60
 
 
 class Reader(Protocol):
@@ -59,6 +62,12 @@ def malformed(what: str, data: bytes) -> ProviderFailure:
     """The failure of an answer that cannot be read; quotes the begin of it."""
     quoted = data[:_SHOWN].decode(errors="replace")
     return ProviderFailure(Failure(f"the provider sent {what}: {quoted!r}", "MALFORMED_RESPONSE"))
+
+
+def unknown_finish(reason: str) -> ProviderFailure:
+    """The failure of an answer that ended for a reason we have no word for: it becomes the code."""
+    code = re.sub(r"[^A-Z0-9]+", "_", reason.upper())[:_LONGEST_CODE].strip("_") or "UNKNOWN"
+    return ProviderFailure(Failure(f"the provider ended the answer: {reason}", code))
 
 
 def closed(what: str) -> ProviderFailure:
