@@ -279,6 +279,31 @@ def test_a_tool_may_ask_in_the_middle() -> None:
     run(main())
 
 
+def test_the_deadline_of_a_tool_waits_while_a_person_thinks() -> None:
+    @tool(timeout=0.1)
+    async def deploy(ctx: ToolContext) -> str:
+        """Deploy."""
+        allowed = await ctx.ask("Deploy?")
+        await asyncio.sleep(0 if allowed else 60)
+        return "deployed"
+
+    async def slowly(question: Question) -> Answer:
+        await asyncio.sleep(0.2)
+        return "allow" if not told else "deny"
+
+    told: list[str] = []
+
+    async def main() -> None:
+        rig = Rig(deploy, approvals=Approvals(answerer=slowly))
+        assert (await rig.run("deploy")).text == "deployed"
+        told.append("once")
+        result = await rig.run("deploy")
+        assert result.error is not None
+        assert result.error.code == "TOOL_TIMEOUT"
+
+    run(main())
+
+
 # -- policy -----------------------------------------------------------------------------------------------------------
 
 

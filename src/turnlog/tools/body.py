@@ -66,7 +66,7 @@ async def run(
     cause = Cause.FINISHED
     with anyio.CancelScope(shield=True):  # the cancellations act in here, with their grace; nothing else cuts it short
         try:
-            late = await _wait(body, cancellations, timeout)
+            late = await _wait(body, context, cancellations, timeout)
         except asyncio.CancelledError:
             await stop(body, context, grace)
             raise
@@ -79,12 +79,15 @@ async def run(
     return Ending(cause, body)
 
 
-async def _wait(body: asyncio.Future[object], cancellations: tuple[Cancellation, ...], timeout: float | None) -> bool:
+async def _wait(
+    body: asyncio.Future[object], context: ToolContext, cancellations: tuple[Cancellation, ...], timeout: float | None
+) -> bool:
     """Wait for the body, a cancellation or the deadline; True when it was the deadline."""
     with ExitStack() as scopes:
         for one in cancellations:
             scopes.enter_context(one.scope())
         limit = scopes.enter_context(anyio.move_on_after(timeout))
+        context.limited_by(limit)
         await asyncio.wait({body})
     return limit.cancelled_caught
 

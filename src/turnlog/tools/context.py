@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Generator
+from math import inf
 from pathlib import Path
+
+import anyio
 
 from turnlog.bus import Cancellation
 from turnlog.events import UserMessage
@@ -80,6 +83,7 @@ class ToolContext:
         self._ask = ask
         self._loop = asyncio.get_running_loop()
         self._expired = False
+        self._limit: anyio.CancelScope | None = None
 
     @property
     def cancelled(self) -> bool:
@@ -109,8 +113,22 @@ class ToolContext:
         self.notes.append(text)
 
     async def ask(self, question: str) -> bool:
-        """Ask a person for approval in the middle of the call; False also when nobody can be asked."""
-        return await self._ask(question)
+        """Ask a person for approval in the middle of the call; False also when nobody can be asked.
+
+        The tool's deadline waits meanwhile.
+        """
+        limit = self._limit
+        if limit is None:
+            return await self._ask(question)
+        left, limit.deadline = limit.deadline - anyio.current_time(), inf
+        try:
+            return await self._ask(question)
+        finally:
+            limit.deadline = anyio.current_time() + left
+
+    def limited_by(self, limit: anyio.CancelScope) -> None:
+        """For the pipeline: *limit* holds the deadline."""
+        self._limit = limit
 
     def expire(self) -> None:
         """For the pipeline: the time is over."""

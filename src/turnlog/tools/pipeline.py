@@ -40,7 +40,7 @@ from .hooks import Execute, Finished, PostExecute, PreExecute, Progress
 from .output import Rendered, canonical, describe, failure, render
 from .place import raised_in
 from .threads import Threads
-from .tool import AnyTool, Proposal
+from .tool import AnyTool, Proposal, Subjects
 from .toolbox import Toolbox
 from .verdict import Accept, Allow, Ask, Deny, Reject, Review, Verdict
 
@@ -60,6 +60,8 @@ class Prepared:
     tool: AnyTool | None = None
     bound: dict[str, object] = field(default_factory=dict)
     """Validated keyword arguments."""
+    subjects: Subjects | None = None
+    """What it acts on, as it was when it was allowed."""
     result: Result | None = None
     """Why it does not run."""
     final: bool = False
@@ -143,6 +145,7 @@ class Pipeline:
             return
         self._approvals.announce(self._session)
         self._look_up(prepared)
+        prepared.subjects = self._subjects(prepared)
         verdict = await self._verdict(prepared)
         if isinstance(verdict, Ask) and prepared.result is None:
             verdict = await self._ask(prepared, verdict)
@@ -188,6 +191,10 @@ class Pipeline:
         return await self._approvals.ask(
             self._session, self._bus, prepared.tool, self._proposal(prepared), ask.reason, prepared.cancellation
         )
+
+    def _subjects(self, prepared: Prepared) -> Subjects | None:
+        look = None if prepared.tool is None else prepared.tool.policy.subjects
+        return None if look is None or prepared.result is not None else look(self._proposal(prepared))
 
     def _proposal(self, prepared: Prepared) -> Proposal:
         return Proposal(prepared.call, prepared.arguments, self._workspace, self._spill.directory)
@@ -248,6 +255,8 @@ class Pipeline:
         tool = prepared.tool
         if tool is None or self.toolbox.get(tool.name) is not tool:
             return Rendered(failure(ToolNotFoundError(f"the tool {prepared.call.name!r} was taken away")))
+        if self._subjects(prepared) != prepared.subjects:  # a link was turned round since
+            return Rendered(Result.failed("what this call acts on has changed since it was allowed; try again"))
         context = self._context(prepared)
         prepared.started = True
         call, name = tool.bound(prepared.bound, context), f"tool {tool.name}"

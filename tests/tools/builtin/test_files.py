@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.tools.running import Rig
-from turnlog.tools import Approvals, Question, Result, Rule
+from turnlog.bus import Next, Outcome
+from turnlog.tools import Approvals, Execute, Question, Result, Rule
 from turnlog.tools.builtin import edit, read, write
 
 
@@ -232,6 +233,21 @@ def test_outside_the_workspace_somebody_is_asked(
     assert "needs approval" in result.text
     assert f"{outside} is outside the workspace" in result.text
     assert outside.read_text() == "secret"
+
+
+def test_a_link_that_is_turned_round_after_the_call_was_allowed_leads_nowhere(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("secret")
+    files.put("a.txt", "plain")
+    link = files.directory / "link"
+    link.symlink_to("a.txt")
+
+    async def turn(event: Execute, next: Next[Execute, Result]) -> Outcome[Result]:
+        link.unlink()
+        link.symlink_to(tmp_path / "outside.txt")
+        return await next()
+
+    files.rig.bus.on(Execute, turn)
+    assert "has changed since it was allowed" in files.run("read", path="link").text
 
 
 def test_a_person_sees_the_resolved_path_and_the_diff(tmp_path: Path) -> None:
