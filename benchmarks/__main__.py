@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: what was asked, what was reached, in one run beside dsh.
+"""`python -m benchmarks`: what was asked, what was reached, in one run beside dsh and other harnesses.
 
 Ratios against dsh are taken from rounds that alternate on the same machine and the same logs; absolute figures depend
 on the machine and are printed beside what was asked. ``--quick`` leaves the 500 MB log out. Nothing here decides
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import keeping, ours, peer_dsh
+from . import keeping, ours, peer_dsh, working
 from .logs import write_log
 from .report import Row, at_least, at_most
 
@@ -26,10 +26,10 @@ BIG = 500_000_000
 def main() -> int:
     """Run everything and print the table."""
     options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    options.add_argument("--quick", action="store_true", help="leave out the 500 MB log")
-    options.add_argument("--only", choices=("reading", "keeping"), help="one half of it")
+    options.add_argument("--quick", action="store_true", help="leave out the 500 MB log, repeat less")
+    options.add_argument("--only", choices=("reading", "keeping", "working"), help="one part of it")
     chosen = options.parse_args()
-    peer = peer_dsh.ensure_peer()
+    peer = None if chosen.only == "working" else peer_dsh.ensure_peer()
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.2f}\n")
     print(f"{'case':58} {'asked':>16} {'reached':>26}")
     missed = 0
@@ -42,10 +42,12 @@ def main() -> int:
 
 
 def _chosen(only: str | None, quick: bool, peer: Path | None) -> Iterator[Row]:
-    if only != "keeping":
+    if only in (None, "reading"):
         yield from _rows(_logs(quick), peer)
-    if only != "reading":
+    if only in (None, "keeping"):
         yield from keeping.rows(peer)
+    if only in (None, "working"):
+        yield from working.rows(quick)
 
 
 def _logs(quick: bool) -> dict[str, Path]:
@@ -124,7 +126,9 @@ def _big(log: Path) -> Iterator[Row]:
     yield at_most("500 MB: full verify (s)", 8, ours.child("verify", log)["seconds"])
     if hasattr(os, "posix_fadvise"):
         cold = ours.child("big-cold", log)["seconds"]
-        yield Row("500 MB: strict load, file not in the page cache (s)", "", f"{cold:.3g}, the disk's part included", None)
+        yield Row(
+            "500 MB: strict load, file not in the page cache (s)", "", f"{cold:.3g}, the disk's part included", None
+        )
 
 
 def _whole_process(*arguments: str) -> float:
