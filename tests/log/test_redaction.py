@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -103,6 +104,28 @@ def test_values_are_walked_and_keys_are_not() -> None:
     assert REDACTOR.value(freeze(value)) == expected
     plain = freeze({"a": ["b"]})
     assert REDACTOR.value(plain) is plain
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "sk-",
+        "secret",
+        "secret\\",
+        "password=a",
+        "://a:",
+        "-----BEGIN PRIVATE KEY-----",
+        "eyJ",
+        "bearer a",
+        "eyJa.",
+        "key:'",
+    ],
+)
+def test_no_text_takes_long(piece: str) -> None:
+    text = piece * 5000
+    began = time.process_time()
+    REDACTOR.text(text)
+    assert time.process_time() - began < 2
 
 
 def test_rules_that_cannot_work_are_refused() -> None:

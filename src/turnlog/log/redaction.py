@@ -58,7 +58,7 @@ _NOT_YET: Final = r"(?!\[redacted:)"
 _VALUE: Final = r"""[^\s"'\\,;&|()<>{}\[\]$`]"""
 _ASSIGNED: Final = (
     _KEYWORDS
-    + rf"""(?:=|:[ ]?)(?!(?:None|null|true|false|undefined)\b){_NOT_YET}(?P<secret>{_VALUE}{{4,}})(?![\w(.\[])"""
+    + rf"""(?:=|:[ ]?)(?!(?:None|null|true|false|undefined)\b){_NOT_YET}(?P<secret>{_VALUE}{{4,}}+)(?![\w(.\[])"""
 )
 _QUOTED: Final = (
     _KEYWORDS
@@ -78,7 +78,7 @@ BUILTIN_RULES: Final = (
     RedactionRule.of("gitlab-token", r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20,}", "glpat-"),
     RedactionRule.of("google-key", r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35}", "aiza"),
     RedactionRule.of("stripe-key", r"(?<![A-Za-z0-9])[sr]k_live_[A-Za-z0-9]{16,}", "k_live_"),
-    RedactionRule.of("api-key", r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}", "sk-"),
+    RedactionRule.of("api-key", r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]{0,80}\d)[A-Za-z0-9_-]{20,}", "sk-"),
     RedactionRule.of("slack-token", r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{10,}", "xox"),
     RedactionRule.of(
         "slack-webhook", r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9]+/[A-Za-z0-9]+/[A-Za-z0-9]+)", "hooks.slack"
@@ -86,7 +86,7 @@ BUILTIN_RULES: Final = (
     RedactionRule.of("jwt", r"(?<![A-Za-z0-9])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}", "eyj"),
     RedactionRule.of(
         "bearer",
-        rf"(?i)(?<![a-z])bearer[ ]+{_NOT_YET}(?P<secret>(?=[a-z._~+/=-]*\d)[a-z0-9._~+/=-]{{16,}})",
+        rf"(?i)(?<![a-z])bearer[ ]+{_NOT_YET}(?P<secret>(?=[a-z._~+/=-]{{0,200}}\d)[a-z0-9._~+/=-]{{16,}})",
         "bearer",
     ),
     RedactionRule.of(
@@ -151,8 +151,8 @@ class Redactor:
         return value
 
     def _once(self, text: str, hits: Counter[str]) -> str:
+        lower = text.lower()
         for rule in self.rules:
-            lower = text.lower()
             if rule.hints and not any(hint in lower for hint in rule.hints):
                 continue
             has_group = "secret" in rule.pattern.groupindex
@@ -163,7 +163,8 @@ class Redactor:
                 whole = found[0]
                 return whole[: start - found.start()] + rule.replacement + whole[end - found.start() :]
 
-            text = rule.pattern.sub(replace, text)
+            before, text = text, rule.pattern.sub(replace, text)
+            lower = lower if text is before or text == before else text.lower()
         return text
 
     def _valid(self, before: str, after: str) -> str:
