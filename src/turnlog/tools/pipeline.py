@@ -234,7 +234,8 @@ class Pipeline:
             value, result = own.value, own.result
         else:
             value, result = UNSET, canonical(outcome.value)
-        return Executed(prepared, self._after_cancel(prepared, result), value)
+        settled = self._after_cancel(prepared, result)
+        return Executed(prepared, settled, UNSET if settled.is_error else value)
 
     def _after_cancel(self, prepared: Prepared, result: Result | None) -> Result:
         """Errors stay what they are; a success that settles after a cancel is not used, its contexts are."""
