@@ -269,3 +269,20 @@ def test_closed_turns_stay_as_they_are_while_the_session_goes_on() -> None:
     before = lines(session)
     session.append(user("more"))
     assert lines(session)[: len(before)] == before
+
+
+def test_events_and_payloads_with_open_json_can_be_deep_copied() -> None:
+    """Frozen JSON holds read-only mappings, which Python itself does not copy."""
+    session = Session()
+    given = {"a": [{"b": {}}], "c": {}}
+    event = session.append(PlanMode(value=given))
+    assert copy.deepcopy(event) is event
+    assert copy.deepcopy([event]) == [event]
+    assert copy.deepcopy(event.data) == event.data
+    for one in everything().events:
+        assert copy.deepcopy(one.data) == one.data
+    payload = PlanMode(value=given)  # not logged, so its JSON can change still
+    copied = copy.deepcopy(payload)
+    given["c"]["d"] = 1
+    assert copied != payload
+    assert copied.value == {"a": [{"b": {}}], "c": {}}

@@ -299,3 +299,22 @@ def test_an_end_that_is_no_seq_is_refused_as_such(replaces: Any) -> None:
 @pytest.mark.parametrize("replaces", [(True, True), (1.0, 1.0)])
 def test_an_end_that_only_equals_a_seq_is_refused(replaces: Any) -> None:
     refused(talk("a", "b"), user(), replaces=replaces, sources=[1])
+
+
+@pytest.mark.parametrize("cited", [{0, 1}, frozenset({1}), {1: 0}, iter([0, 1]), "01", b"\x00\x01", 1])
+def test_sources_without_an_order_are_refused(cited: Any) -> None:
+    """The order of a source list is stored; a set has one that nobody chose."""
+    session = talk("a", "b")
+    assert refused(session, user("X"), sources=cited).kind == "sources-type"
+    future = session.call_soon(user("X"), sources=cited)
+    session.run_pending()
+    assert getattr(future.exception(), "kind", None) == "sources-type"
+    assert session.append(user("X"), sources=range(2)).sources == (0, 1)
+
+
+def test_a_source_list_may_be_changed_after_call_soon() -> None:
+    session, cited = talk("a", "b"), [1, 0]
+    future = session.call_soon(user("X"), sources=cited)
+    cited.append(7)
+    session.run_pending()
+    assert future.result().sources == (1, 0)

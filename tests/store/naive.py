@@ -212,7 +212,8 @@ def _ranges(stored: Any) -> list[Any]:
 def _place(event: Event, nodes: list[int], events: list[Event]) -> None:
     op, type, seq = event.get("surfaceOp"), event["type"], event["seq"]
     if type not in SURFACE:
-        if type in KNOWN and ("surfaceOp" in event or "sourceEventSeqs" in event):
+        skippable = event.get("ignorable") is True  # of another type only its own writer knows where it belongs
+        if (type in KNOWN or skippable) and ("surfaceOp" in event or "sourceEventSeqs" in event):
             _no("not surface-eligible")
         return
     sources = _flat(event["sourceEventSeqs"]) if "sourceEventSeqs" in event else None

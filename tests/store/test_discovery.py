@@ -246,3 +246,21 @@ def test_ids_that_are_hard_for_a_file_system_are_listed_and_found(tmp_path: Path
         assert entry.path.resolve().is_relative_to(tmp_path.resolve())
         if not Path(entry.id.replace("\0", "")).exists():
             assert find_session(entry.id, [tmp_path]) == entry.path
+
+
+def test_a_session_is_found_by_its_full_id_without_looking_at_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = keep(tmp_path, "session-a")
+    keep(tmp_path, "session-ab")
+    misplaced = keep(tmp_path, "session-b", directory="elsewhere")
+    assert find_session("session-b", [tmp_path]) == misplaced
+
+    def listed(_roots: object) -> list[object]:
+        raise AssertionError("all sessions were listed")
+
+    monkeypatch.setattr("turnlog.store.discover.list_sessions", listed)
+    assert find_session("session-a", [tmp_path]) == path
+    keep(tmp_path, "session-a", cwd="/home/dev/other")
+    with pytest.raises(SessionAmbiguous, match="matches 2 sessions with one id"):
+        find_session("session-a", [tmp_path])

@@ -283,3 +283,32 @@ def test_a_message_reads_the_same_whoever_looks_first() -> None:
     assert isinstance(first.event(0).data, UserMessage)
     assert shown(first.derive_messages()) == shown(second.derive_messages())
     assert first.events == second.events
+
+
+@pytest.mark.parametrize("said", [b"false", b"null", b"0", b'"yes"', b'{"if":[1]}'])
+def test_what_an_unknown_event_says_instead_of_ignorable_stays_in_its_line(said: bytes) -> None:
+    log = Log()
+    log.add("crew/note", {})
+    text = log.text().replace(b'"data":{}}', b'"data":{},"ignorable":%b}' % said)
+    event = opened(text).event(0)
+    assert not event.ignorable
+    assert event.line() == text.splitlines()[1]
+
+
+@pytest.mark.parametrize("place", [{"surfaceOp": "append"}, {"sourceEventSeqs": [0]}])
+def test_an_unknown_event_that_may_be_skipped_has_no_place_among_the_messages(place: dict[str, Any]) -> None:
+    """dsh-v0 §2.4: only surface types have one. Whoever may skip it would see another history than its writer."""
+    log = Log()
+    log.user("Hi")
+    log.add("crew/note", {}, ignorable=True, **place)
+    assert refusal(log.text()).code == "surface-eligible"
+    shown = load(log.text(), forensic=True)
+    assert (shown.surface, codes(shown.findings)) == ((0,), ["unknown-ignorable", "surface-eligible"])
+
+
+def test_an_unknown_event_with_a_place_among_the_messages_is_told_of() -> None:
+    log = Log()
+    log.add("crew/note", {}, surfaceOp="append")
+    (finding,) = opened(log.text()).findings
+    assert (finding.code, finding.severity, finding.kind) == ("unknown-type", "fault", "unsupported")
+    assert "and the model sees it" in finding.text

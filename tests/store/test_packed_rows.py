@@ -14,7 +14,7 @@ from tests.conftest import Prove
 from tests.store import naive
 from tests.store.logs import Event, Log, compact, joined, pack
 from tests.store.reading import codes, opened, plain, plains, refusal
-from turnlog.events import AssistantChunk, ToolCallDelta
+from turnlog.events import AssistantChunk, ToolCallDelta, UndecodablePayload
 from turnlog.log.rows import PackedRun
 from turnlog.store import load, verify
 
@@ -285,3 +285,17 @@ def test_a_packed_call_without_id_is_a_shape_fault_like_an_unpacked_one() -> Non
         log.step()
         log.call_chunks("", ["a", "b", "c"])
         assert set(codes(verify(log.text(packed=packed)).findings, "fault")) == {"shape"}
+
+
+@pytest.mark.parametrize("spoiled", [{"index": -1}, {"turn": -1}, {"step": -7}, {}])
+def test_an_event_of_a_packed_row_is_typed_only_if_its_stored_form_is(spoiled: dict[str, int]) -> None:
+    row = {"type": "text-chunks", "seq0": 2, "time0": 3, "data": {"turn": 1, "step": 1, "index": 0, "dt": [1],
+           "texts": ["a", "b"], **spoiled}}  # fmt: skip
+    log = Log()
+    log.turn()
+    log.step()
+    session = load(joined([*log.lines(), compact(row)]))
+    for event in session.events[2:]:
+        stored = load(joined([*log.lines(), event.line().replace(b'"seq":3,', b'"seq":2,')])).event(2)
+        assert event.data == stored.data
+        assert isinstance(event.data, UndecodablePayload) == bool(spoiled)

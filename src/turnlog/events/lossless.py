@@ -14,12 +14,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from .errors import TurnlogError
+
+S = TypeVar("S", bound=Struct)
 
 MAX_SAFE: Final = 2**53 - 1
 """Largest integer that every JSON reader (JavaScript's doubles included) holds exactly."""
@@ -77,6 +81,9 @@ class JsonArray(tuple[Json, ...]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
+    def __deepcopy__(self, _memo: object) -> JsonArray:
+        return self
+
     __hash__ = tuple.__hash__
 
 
@@ -88,6 +95,13 @@ def freeze(value: Any) -> Json:
     if kind is list:
         return JsonArray(map(freeze, value))
     return value  # type: ignore[no-any-return]
+
+
+def copied(struct: S, memo: dict[int, Any]) -> S:
+    """What ``copy.deepcopy`` makes of a struct: frozen JSON, which Python cannot copy and nobody need, is shared."""
+    values = {name: getattr(struct, name) for name in struct.__struct_fields__}
+    kept = {name: value if type(value) is MappingProxyType else deepcopy(value, memo) for name, value in values.items()}
+    return type(struct)(**kept)
 
 
 def thaw(value: Json) -> Any:

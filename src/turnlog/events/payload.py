@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
 from msgspec import Struct, StructMeta, field, inspect
 
 from .blocks import Block
-from .lossless import MAX_SAFE, Json
+from .lossless import MAX_SAFE, Json, copied
 
 M = TypeVar("M", bound="PayloadMeta")
 
@@ -79,6 +79,9 @@ class Payload(Struct, metaclass=PayloadMeta, frozen=True):
     open_fields: ClassVar[tuple[str, ...]] = ()
     """Fields whose values no type proves lossless; they are walked at append."""
     _checked: ClassVar[bool]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copied(self, memo)
 
 
 class LogPayload(Payload):

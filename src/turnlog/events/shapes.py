@@ -6,7 +6,7 @@ faults, so what is accepted live can always be loaded and what is old can always
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from .blocks import ToolCallBlock, ToolResultBlock
@@ -31,19 +31,17 @@ from .turn import TurnEnd
 from .usage import Failure, TokenUsage
 from .value import Opaque
 
-HEADER_REASONS: Final = frozenset({"initial", "resume", "change"})
-"""What format 0 writes; later formats also start a ``series``, which readers accept."""
-
-
-REASON_FAULT: Final = "$.reason:"
-"""How the fault of a header's reason begins; ``verify`` passes over it in formats that have more reasons."""
+HEADER_REASONS: Final = ("initial", "resume", "change")
+"""Why format 0 logs a request header; later formats have more reasons."""
 
 _FAULTLESS: Final = frozenset({TextDelta, ReasoningDelta, BlockStart, BlockEnd})
 """Chunks that no rule speaks of: most of a log."""
 
 
-def shape_faults(payload: Payload) -> Iterator[str]:
-    """Every shape fault of *payload*, as ``$.path: what is wrong``."""
+def shape_faults(payload: Payload, reasons: Sequence[str] = HEADER_REASONS) -> Iterator[str]:
+    """Every shape fault of *payload*, as ``$.path: what is wrong``, where headers are logged for these *reasons*."""
+    if type(payload) is RequestHeader:
+        return _request_header(payload, reasons)
     rule = _RULES.get(type(payload))
     return rule(payload) if rule is not None else iter(())
 
@@ -119,9 +117,9 @@ def _tool_call(payload: ToolCall) -> Iterator[str]:
         yield "$.name: a tool name may not be empty"
 
 
-def _request_header(payload: RequestHeader) -> Iterator[str]:
-    if payload.reason not in HEADER_REASONS:
-        yield f"{REASON_FAULT} {payload.reason!r} is none of initial, resume, change"
+def _request_header(payload: RequestHeader, reasons: Sequence[str] = HEADER_REASONS) -> Iterator[str]:
+    if payload.reason not in reasons:
+        yield f"$.reason: {payload.reason!r} is none of {', '.join(reasons)}"
     config, defaults = payload.header.config, payload.header.adapter_defaults
     if not config.provider or not config.model:
         yield "$.header.config: provider and model may not be empty"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Annotated, Never, Self, TypeAlias, dataclass_transform, final
+from typing import Annotated, Any, Never, Self, TypeAlias, dataclass_transform, final
 from uuid import uuid4
 
 from msgspec import Meta, Struct, field
 
-from .lossless import MAX_SAFE, Json, freeze
+from .lossless import MAX_SAFE, Json, copied, freeze
 
 SafeInt: TypeAlias = Annotated[int, Meta(ge=-MAX_SAFE, le=MAX_SAFE)]
 """An integer every JSON reader holds exactly."""
@@ -22,6 +22,9 @@ Index: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_SAFE)]
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Value(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """A frozen part of an event. Python names are snake_case, the wire is camelCase; None is absent."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copied(self, memo)
 
 
 @final
@@ -58,6 +61,10 @@ class Opaque:
     def value(self) -> Mapping[str, Json]:
         """All its members, tag included, read-only."""
         return self._value
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """Itself: nothing about it can change."""
+        return self
 
     def __json__(self) -> dict[str, Json]:
         return dict(self.value)

@@ -8,7 +8,7 @@ code that uses events only ever names ``SessionEvent``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, StructMeta, UnsetType, field
@@ -116,7 +116,7 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
     @property
     def ignorable(self) -> bool:
         """Whether readers that do not know the type may skip it."""
-        return self._ignorable is not UNSET
+        return self._ignorable is True
 
     @property
     def message(self) -> Message | None:
@@ -146,9 +146,13 @@ class SessionEvent(Struct, Generic[D_co], frozen=True, gc=False, forbid_unknown_
             parts.append(b',"surfaceOp":{"op":"replace","start":%d,"end":%d}' % span)
         elif self.surface_op is not UNSET:
             parts.append(b',"surfaceOp":' + dump(self.surface_op))
-        if self.ignorable:
-            parts.append(b',"ignorable":true')
+        if self._ignorable is not UNSET:  # an unknown event may say anything else, which counts as nothing
+            parts.append(b',"ignorable":' + dump(self._ignorable))
         return b"".join([*parts, b"}"])
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """Itself: nothing about it can change."""
+        return self
 
     def __eq__(self, other: object) -> bool:
         """Equal when both say the same at the same place, whether or not anybody has looked at their data yet."""

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, Final, Literal, TypeAlias, overload
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import UNSET, Raw, Struct, field
 
 from turnlog.events import AssistantChunk, ReasoningDelta, StreamChunk, TextDelta, ToolCallDelta
 from turnlog.events.lossless import dump
@@ -61,14 +61,17 @@ class PackedRun(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
             return convert(RunData, parse(bytes(self.raw)))  # type: ignore[no-any-return]
 
     def events(self, kind: EventClass) -> list[AnyEvent]:
-        """Its chunk events, as instances of *kind*."""
+        """Its chunk events, as instances of *kind*, typed at once. If the row holds a number that no chunk may have,
+        each event says so when its data is looked at, as it would if it had been stored by itself."""
         data = self.unpack()
+        typed = min(data.turn, data.step, data.index) >= 0
         make = delta_maker(self.type, data.index, data.id or "", data.name)
         times = accumulate(data.dt, initial=self.time0)
         made = []
         for offset, (time, text) in enumerate(zip(times, data.members(), strict=True)):
             payload = AssistantChunk(turn=data.turn, step=data.step, chunk=make(text))
-            made.append(kind("assistant/chunk", self.seq0 + offset, time, Raw(dump(payload)), _data=payload))
+            known = payload if typed else UNSET
+            made.append(kind("assistant/chunk", self.seq0 + offset, time, Raw(dump(payload)), _data=known))
         return made
 
 

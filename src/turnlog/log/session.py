@@ -446,12 +446,12 @@ class Session:
     ) -> tuple[Plan, Operation, Cited]:
         cited: Cited = UNSET
         if sources is not None:
-            try:
-                cited = tuple(sources)
-            except TypeError:
+            if not isinstance(sources, Sequence) or isinstance(sources, str | bytes):
                 raise SurfaceError(
-                    "sources-type", f"{data.event_type} @{seq}: sources is {sources!r}, not a list of seqs"
-                ) from None
+                    "sources-type",
+                    f"{data.event_type} @{seq}: sources is {sources!r:.60}, not a list of seqs; their order is kept",
+                )
+            cited = tuple(sources)
             check_sources(seq, data.event_type, cited)
         if replaces is None:
             return Plan(seq), "append", cited
@@ -568,7 +568,8 @@ class Session:
         except ValueError as error:
             future.set_exception(error)
             return future
-        self._door.put(Waiting(future, taken, replaces, None if sources is None else tuple(sources)))
+        cited = tuple(sources) if isinstance(sources, list) else sources  # a list could change until then
+        self._door.put(Waiting(future, taken, replaces, cited))
         return future
 
     def on_pending(self, wake: Callable[[], object] | None) -> None:

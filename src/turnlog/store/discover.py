@@ -21,7 +21,7 @@ from .errors import SessionAmbiguous, SessionNotFound
 from .frames import MAGIC, SKIPPABLE
 from .header import HeaderRefused, read_header
 from .load import locate
-from .names import LogFile, decode_session, encode_project, log_files, session_directories
+from .names import LogFile, decode_session, encode_project, log_files, places, session_directories
 
 _FIRST_LINE = 1 << 20
 """Bytes a header line may have; real ones have a few hundred."""
@@ -98,6 +98,15 @@ def list_skipped(roots: Iterable[Path]) -> list[Skipped]:
     return [skipped for root in roots for skipped in _skipped(root)]
 
 
+def placed_sessions(root: Path, session_id: str) -> list[SessionEntry]:
+    """The sessions of one id that lie where their id says, without looking at any other."""
+    if not session_id:
+        return []
+    named = [(directory, log_files(directory)) for directory in places(root, session_id)]
+    entries = [_entry(directory, files) for directory, files in named if files]
+    return [entry for entry in entries if entry.id == session_id]
+
+
 def find_session(text: str, roots: Sequence[Path]) -> Path:
     """The log file that *text* means: a path, a session id, or the beginning of exactly one id, with or without
     ``session-`` before it.
@@ -107,10 +116,12 @@ def find_session(text: str, roots: Sequence[Path]) -> Path:
     path = Path(text)
     if _exists(path):
         return locate(path)
-    entries = list_sessions(roots)
-    exact = [entry for entry in entries if entry.id == text]
-    begins = (text, f"session-{text}")
-    found = exact or [entry for entry in entries if text and entry.id.startswith(begins)]
+    found = [entry for root in roots for entry in placed_sessions(root, text)]
+    if not found:  # no session lies where this id says, so all are looked at
+        entries = list_sessions(roots)
+        exact = [entry for entry in entries if entry.id == text]
+        begins = (text, f"session-{text}")
+        found = exact or [entry for entry in entries if text and entry.id.startswith(begins)]
     if not found:
         where = ", ".join(map(str, roots)) or "any root directory (there is none)"
         if os.sep in text or text.endswith((".jsonl", ".zstd")):

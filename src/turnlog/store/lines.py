@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from turnlog.events.lenient import member_text, parse
-from turnlog.events.lossless import MAX_SAFE
+from turnlog.events.lossless import MAX_SAFE, freeze
 from turnlog.log.event import AnyEvent
 from turnlog.log.rows import RUN_TYPES, PackedRun
 
@@ -109,6 +109,7 @@ class LineReader:
         allowed, known = value.get("ignorable", True) is True, value["type"] in self._kind._codec.kinds
         if known and not allowed:
             fault = fault or Fault("envelope", "ignorable may be absent or true, nothing else.")
+        stored: Any = freeze(value["ignorable"]) if "ignorable" in value and (allowed or not known) else UNSET
         kind = self._kind if known else self._classes.loose
         event = kind(
             value["type"],
@@ -117,7 +118,7 @@ class LineReader:
             Raw(member_text(line, "data")),
             operation,
             sources,
-            True if allowed and "ignorable" in value else UNSET,
+            stored,
         )
         found = event if known else Unknown(event, required=not allowed or "ignorable" not in value)
         return found if fault is None else fault._replace(event=found)

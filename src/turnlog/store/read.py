@@ -291,7 +291,7 @@ class _Reader:
         rows.add(event)
         if isinstance(found, Unknown):
             self._unknown(found, place)
-            fault = _ranges_fault(event)
+            fault = _ranges_fault(event) or (None if found.required else fault)
             if fault is not None:
                 self._surface_refused(event, fault, place)
         elif fault is not None:
@@ -331,7 +331,7 @@ class _Reader:
                 "unknown-type",
                 "fault",
                 f"event type {event.type!r} @{event.seq} is not known to this build: a newer build "
-                "or a plugin wrote it.",
+                f"or a plugin wrote it{'' if event.surface_op is UNSET else ', and the model sees it'}.",
                 place,
                 seq=event.seq,
                 unsupported=True,

@@ -11,15 +11,16 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from turnlog.events import Payload, RequestHeader, shape_faults
+from turnlog.events import Payload, shape_faults
 from turnlog.events.lenient import parse
-from turnlog.events.shapes import REASON_FAULT
+from turnlog.events.shapes import HEADER_REASONS
 from turnlog.log.event import AnyEvent
 
 from .formats import Format
 
 _SERIES_FROM: Final = 1
 """Format whose headers may start a series of requests."""
+_LATER_REASONS: Final = (*HEADER_REASONS, "series")
 _PROMPT_EVENT_FROM: Final = 3
 """Format in which the system prompt is an event, no longer a member of the request header."""
 _OWN_KINDS_FROM: Final = 4
@@ -28,9 +29,7 @@ _OWN_KINDS_FROM: Final = 4
 
 def format_faults(format: Format, event: AnyEvent, payload: Payload) -> Iterator[str]:
     """Shape faults of *payload* as *format* has them, as ``$.path: what is wrong``."""
-    for fault in shape_faults(payload):
-        if not (fault.startswith(REASON_FAULT) and format.version >= _SERIES_FROM and _starts_series(payload)):
-            yield fault
+    yield from shape_faults(payload, HEADER_REASONS if format.version < _SERIES_FROM else _LATER_REASONS)
     if event.type == "assistant/message" and not format.cites_chunks and event.sources is not None:
         yield f"$: {format.name} has no sourceEventSeqs on an answer; the stream is in the message"
     if event.type == "request/header" and format.version >= _PROMPT_EVENT_FROM and "system" in _header(event):
@@ -38,10 +37,6 @@ def format_faults(format: Format, event: AnyEvent, payload: Payload) -> Iterator
     shown = event.surface_op is not UNSET  # other events may have a source of their own, of another meaning
     if shown and format.version >= _OWN_KINDS_FROM and b'"plugin"' in event.raw and _source_kind(event) == "plugin":
         yield f"$.message.source.kind: 'plugin' is no source kind of {format.name}; each plugin has its own"
-
-
-def _starts_series(payload: Payload) -> bool:
-    return isinstance(payload, RequestHeader) and payload.reason == "series"
 
 
 def _header(event: AnyEvent) -> Mapping[str, Any]:
