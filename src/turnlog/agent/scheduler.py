@@ -103,17 +103,11 @@ class _Batch:
                 await slots.acquire()
                 if self._cancellation.cause is not None:
                     break
-                if position > first and not self._may_join(position):
-                    break
+                if position > first and not self._toolbox.is_parallel(self._calls[position]):
+                    break  # asked again right before the start: the toolbox may have changed
                 group.start_soon(body, position, await self._begin(position))
                 position += 1
         return position
-
-    def _may_join(self, position: int) -> bool:
-        """Whether it may start beside those that run; asked right before, because the toolbox may have changed."""
-        call = self._calls[position]
-        running = (one.call_id for one in self._calls[self._committed : position])
-        return call.call_id not in running and self._toolbox.is_parallel(call)
 
     async def _begin(self, position: int) -> Prepared:
         call = self._calls[position]
@@ -136,11 +130,12 @@ class _Batch:
                 self._commit(result)
 
     def _commit(self, result: Result) -> None:
-        position, self._committed = self._committed, self._committed + 1
+        position = self._committed
         call = self._calls[position]
         message = Message.from_tool(call.call_id, *result.content, is_error=result.is_error)
         payload = ToolResult(turn=call.turn, step=call.step, message=message, error=result.error, meta=result.meta)
         self._session.append(payload, sources=(self._started[position],))
+        self._committed = position + 1  # only now: a result that the log refused is still owed
         self.concluded = self.concluded or result.concludes_turn
         for context in result.contexts:
             if context.id not in self._inbox.ids:  # what waits already is not put there twice
