@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.harness import Refused, agent_of, call, echo, kinds, reason, refusing, script, settled
+from tests.agent.harness import agent_of, call, echo, kinds, reason, refusing, script, settled
 from turnlog.agent import Agent
 from turnlog.bus import Next, Outcome, stop
 from turnlog.events import (
@@ -309,4 +309,3 @@ async def test_an_unknown_tool_is_answered_and_the_turn_goes_on() -> None:
     assert (await agent.run("Go.")).text == "done"
     assert codes(agent.session) == ["UNKNOWN_TOOL", None]
     assert len(script(agent).requests) == 2
-    assert Refused is not None
