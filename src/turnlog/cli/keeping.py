@@ -25,6 +25,7 @@ def add_commands(app: typer.Typer) -> None:
         ("convert", _convert),
         ("compress", _compress),
         ("decompress", _decompress),
+        ("redact", _redact),
         ("rm", _rm),
     ):
         app.command(name)(command)
@@ -156,3 +157,28 @@ def _rm(
     from .commands.rm import rm
 
     rm(screen_of(context), Which(session, latest, root or []), yes=yes, force=force, as_json=as_json)
+
+
+def _redact(
+    context: typer.Context,
+    session: SessionName = None,
+    latest: Latest = False,
+    root: Roots = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option("--rule", metavar="NAME=PATTERN", show_default=False, help="One more kind of secret."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a log without its secrets.
+
+    \b
+      turnlog redact --latest
+      turnlog redact session.jsonl --rule order='ORD-[0-9]+'
+
+    The log itself is not changed. The copy has the same events under the same numbers; keys, tokens and passwords are
+    [redacted:KIND]. It lies beside the log and is named for what it is.
+    """
+    from .commands.redact import redact
+
+    redact(screen_of(context), Which(session, latest, root or []), rules=rule or [], as_json=as_json)
