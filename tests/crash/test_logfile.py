@@ -12,21 +12,33 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.log.sessions import talk
-from turnlog.log import Session
+from turnlog.log import Session, SessionHeader
+from turnlog.store import files
 from turnlog.store.attest import ATTEST_NAME, Note, RunningHash, attest_line, read_attestation
 from turnlog.store.encode import lines_of
-from turnlog.store.errors import AppendConflict, ConcurrentWriter, LogUnsupported, SessionLocked, WriteFailed
+from turnlog.store.errors import (
+    AppendConflict,
+    ConcurrentWriter,
+    EncodingRefused,
+    LogCorrupt,
+    LogUnsupported,
+    SessionLocked,
+    WriteFailed,
+)
 from turnlog.store.files import FileStore
+from turnlog.store.finding import Finding, Place
 from turnlog.store.fs import OsFs, OsHandle
 from turnlog.store.header import header_line
 from turnlog.store.liveness import LOCK_NAME
 from turnlog.store.load import load
 from turnlog.store.logfile import frame_of
 from turnlog.store.proven import prove
+from turnlog.store.remove import plan_removal
 
 LINES = lines_of(talk(*"abcdefgh").events)
 BOTH = pytest.mark.parametrize("compressed", [False, True], ids=["plain", "zstd"])
@@ -372,6 +384,89 @@ def test_a_cut_tail_is_noted_at_once(tmp_path: Path) -> None:
     records, unreadable = read_attestation(log_of(tmp_path).with_name(ATTEST_NAME).read_bytes())
     assert unreadable == 0
     assert [(type(one), one.seq) for one in records] == [(Note, 2)]
+
+
+@BOTH
+def test_a_root_never_gets_a_second_encoding(tmp_path: Path, compressed: bool) -> None:
+    """Difference 16: one plain log makes dsh refuse a whole compressed root."""
+    begun(tmp_path, compressed=compressed).close()
+    before = sorted(tmp_path.rglob("*"))
+    other = FileStore(tmp_path, compressed=not compressed)
+    for _ in range(2):
+        with pytest.raises(EncodingRefused, match=r"repack the root: turnlog (de)?compress --root"):
+            other.create(SessionHeader(version=0, id="other", created_at=1))
+    assert sorted(tmp_path.rglob("*")) == before
+    assert other.append("s", None, ()) == 2  # what is there is written on as it is
+    other.close()
+    for asked in (None, compressed):
+        store = FileStore(tmp_path, compressed=asked)
+        store.create(SessionHeader(version=0, id=f"asked {asked}", created_at=1))
+        store.append(f"asked {asked}", 0, LINES[:1])
+        store.close()
+    assert {path.suffix for path in tmp_path.glob("*/*/session.jsonl*")} == {".zstd" if compressed else ".jsonl"}
+
+
+def test_what_was_attested_about_a_removed_session_says_nothing_about_a_new_one(tmp_path: Path) -> None:
+    store = begun(tmp_path)
+    sealed = RunningHash(talk().header)
+    sealed.extend_lines(list(LINES[:2]))
+    store.sync("s")
+    store.attest("s", attest_line(sealed.seal(1)))
+    store.close()
+    old = log_of(tmp_path).with_name(ATTEST_NAME).read_bytes()
+    log_of(tmp_path).unlink()
+    store = FileStore(tmp_path)
+    store.create(SessionHeader(version=0, id="s", created_at=5))
+    store.append("s", 0, LINES[:1])
+    store.close()
+    assert prove(load(log_of(tmp_path)), log_of(tmp_path)).state == "none"
+    (aside,) = tmp_path.rglob(f"{ATTEST_NAME}.removed-*")  # nothing is thrown away, and turnlog rm knows it
+    assert aside.read_bytes() == old
+    assert plan_removal(log_of(tmp_path)).others == ()
+
+
+def test_a_session_is_found_by_its_id_without_looking_at_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(tmp_path).close()
+    monkeypatch.setattr(files, "list_sessions", lambda roots: pytest.fail("every session is looked at"))
+    store = FileStore(tmp_path)
+    assert store.append("s", None, ()) == 2
+    store.close()
+
+
+def test_a_session_in_another_place_than_its_id_says_is_found_all_the_same(tmp_path: Path) -> None:
+    begun(tmp_path).close()
+    directory = log_of(tmp_path).parent
+    directory.rename(directory.with_name("elsewhere"))
+    store = FileStore(tmp_path)
+    assert store.append("s", None, ()) == 2
+    store.close()
+
+
+@pytest.mark.parametrize(("name", "remedy"), [("session.jsonl", "repair"), ("session.v3.jsonl", "convert --forensic")])
+def test_damage_names_the_command_that_helps(name: str, remedy: str) -> None:
+    finding = Finding(code="x", severity="refused", kind="corrupt", place=Place(path=f"/r/p/s/{name}"), text="Odd.")
+    assert f"turnlog {remedy} makes" in str(LogCorrupt(finding))
+
+
+def test_a_lock_that_cannot_be_looked_at_is_a_failed_write_and_not_a_lost_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = begun(tmp_path)
+    stat_of = os.stat
+
+    def failing(path: Any, *args: Any, **others: Any) -> os.stat_result:
+        if str(path).endswith(LOCK_NAME):
+            raise OSError(errno.EIO, "Input/output error")
+        return stat_of(path, *args, **others)
+
+    monkeypatch.setattr(os, "stat", failing)
+    with pytest.raises(WriteFailed, match="Input/output error"):
+        store.append("s", 2, LINES[2:3])
+    monkeypatch.setattr(os, "stat", stat_of)
+    assert store.append("s", 2, LINES[2:3]) == 3
+    store.close()
 
 
 def test_a_torn_seal_takes_no_later_one_with_it(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from .discover import SessionEntry, default_roots, find_session, latest, list_se
 from .errors import (
     AppendConflict,
     ConcurrentWriter,
+    EncodingRefused,
     LockUnsupported,
     LogCorrupt,
     LogRefused,
@@ -37,6 +38,7 @@ __all__ = [
     "ConcurrentWriter",
     "Conversion",
     "Difference",
+    "EncodingRefused",
     "FileStore",
     "Finding",
     "LiveStore",

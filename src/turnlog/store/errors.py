@@ -11,6 +11,7 @@ TurnlogError
     ├── AppendConflict          a store's log does not end where the writer thought
     │   └── ConcurrentWriter    somebody else wrote, or took the session over: this writer is finished
     ├── SessionLocked           another process writes the session; names it
+    ├── EncodingRefused         a root holds plain or compressed logs, never both
     ├── RewriteRefused          a session cannot be rewritten or removed as asked; nothing was changed
     ├── LockUnsupported         the file system cannot keep two writers apart
     └── WriteFailed             the disk refused a batch; the file ends with the last whole record
@@ -21,6 +22,7 @@ Every message states the fact, the place (file, line or frame, byte, seq) and th
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from turnlog.log import TurnlogError
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 _BEYOND_REPAIR: Final = frozenset({"no-header", "header", "file-version"})
 """What leaves no log to repair, or is mended by hand: their own texts say how."""
+_LATER_FORMAT: Final = re.compile(r"session\.v[1-9][0-9]*\.jsonl")
+"""How the log files of formats 1 and later are named."""
 
 
 class StoreError(TurnlogError):
@@ -57,6 +61,8 @@ class LogCorrupt(LogRefused):
         text = str(self.finding)
         if self.finding.code in _BEYOND_REPAIR or "turnlog " in text:
             return text
+        if _LATER_FORMAT.search(self.finding.place.path or ""):  # those are read, never written
+            return f"{text} turnlog convert --forensic makes a format-0 session of what is readable."
         return f"{text} turnlog repair makes a whole log of what is readable."
 
 
@@ -78,6 +84,10 @@ class AppendConflict(StoreError):
 
 class ConcurrentWriter(AppendConflict):
     """Somebody else wrote to the log, or took the session over; nothing was written, and this writer never will."""
+
+
+class EncodingRefused(StoreError):
+    """A root holds plain or compressed logs, and a new session was to be of the other kind."""
 
 
 class SessionLocked(StoreError):

@@ -24,9 +24,17 @@ from turnlog.log import SessionHeader
 from turnlog.log.session import epoch_ms
 
 from .attest import ATTEST_NAME, Note, attest_line
-from .discover import list_sessions
+from .discover import list_sessions, placed_sessions
 from .encode import lines_of
-from .errors import AppendConflict, LogUnsupported, SessionAmbiguous, SessionLocked, SessionNotFound, WriteFailed
+from .errors import (
+    AppendConflict,
+    EncodingRefused,
+    LogUnsupported,
+    SessionAmbiguous,
+    SessionLocked,
+    SessionNotFound,
+    WriteFailed,
+)
 from .finding import Finding, Place
 from .fs import TEMPORARY, Fs, Handle, OsFs, write_all
 from .header import header_line
@@ -35,6 +43,7 @@ from .lock import SessionLock
 from .logfile import LogFile, own
 from .names import encode_project, encode_session, log_files, places, session_directories
 from .read import ReadLog, read_log
+from .rewrite import link_beside
 from .source import Source
 
 
@@ -68,6 +77,8 @@ class FileStore:
         self._fs = fs if fs is not None else OsFs()
         self._lock = lock
         self._compressed = compressed
+        self._mixes: bool | None = None
+        """Whether a new session would mix encodings; None before anybody looked."""
         self._adopt = adopt
         self._above: tuple[Path, ...] | None = None
         """The root and the directories above it that this store has to make, outermost first."""
@@ -92,7 +103,9 @@ class FileStore:
     def _path(self, session_id: str) -> Path:
         if session_id in self._writing:
             return self._writing[session_id].log.path
-        found = [entry for entry in list_sessions([self.root]) if entry.id == session_id]
+        found = placed_sessions(self.root, session_id) or [
+            entry for entry in list_sessions([self.root]) if entry.id == session_id
+        ]
         if not found:
             raise SessionNotFound(
                 f"no session {session_id!r} under {self.root}; turnlog ls lists the sessions there are"
@@ -110,14 +123,30 @@ class FileStore:
     def compressed(self) -> bool:
         """Whether batches are zstd frames: as asked for, else as the root has it."""
         if self._compressed is None:
-            self._compressed = self._encoding()
+            self._compressed = bool(self._encoding())
         return self._compressed
 
     def create(self, header: SessionHeader) -> None:
-        """See :meth:`Store.create`. Nothing is on disk before the first append."""
+        """See :meth:`Store.create`. Nothing is on disk before the first append.
+
+        Raises :class:`EncodingRefused` where it would be the first of its kind among others.
+        """
         if header.id in self._created or any(map(log_files, places(self.root, header.id))):
             raise AppendConflict(f"session {header.id!r} exists already; choose another id, or resume it")
+        self._refuse_mixing()
         self._created[header.id] = header
+
+    def _refuse_mixing(self) -> None:
+        if self._mixes is None:
+            found = self._encoding()
+            self._mixes = found is not None and found != self.compressed
+        if self._mixes:
+            has, asked = ("plain", "compressed") if self.compressed else ("compressed", "plain")
+            remedy = f"turnlog {'compress' if self.compressed else 'decompress'} --root {self.root}"
+            raise EncodingRefused(
+                f"{self.root} holds {has} sessions, and dsh refuses a root that has both; open the store without "
+                f"asking for {asked}, or repack the root: {remedy}"
+            )
 
     def append(self, session_id: str, expected: int | None, lines: Sequence[bytes]) -> int:
         """See :meth:`Store.append`. The first append of a session takes its lock, also when *lines* is empty."""
@@ -204,7 +233,8 @@ class FileStore:
                 f"{directory} cannot be made: {error.strerror or error}; the session stays in memory"
             ) from error
         lock = self._lock(directory, session_id)
-        self._sweep(directory)
+        if ATTEST_NAME in (names := self._sweep(directory)) and self._name() not in names:
+            self._set_aside(directory / ATTEST_NAME)
         log = LogFile(
             self._fs,
             directory / self._name(),
@@ -238,12 +268,22 @@ class FileStore:
             if ours:
                 raise
 
-    def _sweep(self, directory: Path) -> None:
-        """Remove what a writer that died while it made the log has left. Under the lock there is no other writer."""
+    def _sweep(self, directory: Path) -> list[str]:
+        """Remove what a writer that died while it made the log has left; gives the names that were there. Under the
+        lock there is no other writer."""
+        names: list[str] = []
         with contextlib.suppress(OSError):
-            for name in self._fs.names(directory):
+            names = self._fs.names(directory)
+            for name in names:
                 if name.startswith("session.") and name.endswith(TEMPORARY):
                     self._fs.remove(directory / name)
+        return names
+
+    def _set_aside(self, path: Path) -> None:
+        """What is attested about a session that was removed says nothing about a new one of the same id."""
+        with contextlib.suppress(OSError):
+            link_beside(self._fs, path, "removed", epoch_ms())
+            self._fs.remove(path)
 
     def _take(self, session_id: str) -> _Writing:
         """Begin to write a stored session: lock it, read it, cut a torn tail."""
@@ -358,11 +398,12 @@ class FileStore:
             return True  # an empty line more does no harm
         return data[-1:] not in (b"", b"\n")
 
-    def _encoding(self) -> bool:
+    def _encoding(self) -> bool | None:
+        """Whether the sessions that are there are compressed; None when there is none."""
         for directory in session_directories(self.root):
             for file in log_files(directory):
                 return file.compressed
-        return False
+        return None
 
 
 def _ends_inside(log: ReadLog, finding: Finding) -> bool:

@@ -25,7 +25,7 @@ from .rewrite import held, root_of
 
 _KNOWN: Final = re.compile(
     rf"(?:session(?:\.v[1-9][0-9]*)?\.jsonl(?:\.zstd)?|{re.escape(ATTEST_NAME)}|{re.escape(MAP_NAME)})"
-    r"(?:\.(?:repaired|branch|damaged)-[0-9]{8}T[0-9]{6}Z(?:-[0-9]+)?)?"
+    r"(?:\.(?:repaired|branch|damaged|removed)-[0-9]{8}T[0-9]{6}Z(?:-[0-9]+)?)?"
     r"(?:\.[0-9a-f]{12}(?:\.new)?(?:\.[0-9a-f]{12})?\.tmp)?"
 )
 
