@@ -10,31 +10,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
 from turnlog.events import (
-    Header,
     LogPayload,
     ModelInput,
-    ModelSource,
     Payload,
     PluginSource,
-    RequestHeader,
     SurfacePayload,
     UserMessage,
     Vocabulary,
 )
-from turnlog.events.codec import encode
 from turnlog.events.lossless import MAX_SAFE
 from turnlog.events.shapes import first_fault
 from turnlog.events.value import new_id
 
-from .closers import Closer
-from .closers import closers as closers_of
 from .door import Door, Waiting
 from .durability import Durability, Durable, Volatile
 from .errors import (
@@ -48,17 +42,16 @@ from .errors import (
     SurfaceError,
     WrongThread,
 )
-from .event import AnyEvent, Replace, SessionEvent, event_class, is_event, with_messages
+from .event import AnyEvent, Replace, SessionEvent, event_class
 from .grammar import Grammar
 from .header import FORMAT, SessionHeader
 from .lineage import check_whole, inherit, settle
-from .projection import MESSAGES, AnyProjection, LogProjection, Messages, Projector, SurfaceProjection, View
 from .proof import ProofKeeper, RequestProof
-from .rows import RUN_TYPES, Events, PackedRun, Rows
+from .record import Record
+from .rows import Events, Rows
 from .subscription import BATCH, Subscription
 from .surface import Plan, Surface, check_rewrite, check_shadowed, check_sources
 
-T = TypeVar("T")
 P = TypeVar("P", bound=Payload)
 LogT = TypeVar("LogT", bound=LogPayload)
 SurfaceT = TypeVar("SurfaceT", bound=SurfacePayload)
@@ -71,17 +64,13 @@ Prepared: TypeAlias = tuple[bytes, Payload, Plan | None, Operation, Cited]
 
 _current_thread: Final = threading.get_ident
 
-_TURNS: Final = frozenset({"turn/start", "turn/end"})
-_HEADERS: Final = frozenset({"request/header"})
-_CHUNK: Final = "assistant/chunk"
-
 
 def epoch_ms() -> int:
     """The wall clock in epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
-class Session:
+class Session(Record):
     """An append-only log of typed events; belongs to the thread that made it.
 
     ``Session()`` is a new, empty, in-memory log. ``turnlog.load(path)`` gives a stored one, read-only.
@@ -105,11 +94,7 @@ class Session:
             raise ValueError(f"session {id!r}: its header says {header.id!r}; pass one of them")
         if fault := header.fault():
             raise ValueError(f"session {header.id!r}: {fault}")
-        self.header: Final = header
-        self.vocabulary: Final = vocabulary
-        self._kind = event_class(vocabulary.codec)
-        self._rows = Rows(self._kind)
-        self._surface = Surface()
+        super().__init__(header, vocabulary, Rows(event_class(vocabulary.codec)), Surface())
         self._grammar: Grammar | None = Grammar()
         self._start(clock)
 
@@ -118,18 +103,13 @@ class Session:
         self._snapshot = self.vocabulary.snapshot
         self._plugins = self.vocabulary.plugins
         self._subscriptions: tuple[Subscription, ...] = ()
-        self._projections: dict[Projector[Any], AnyProjection] = {}
         self._publishing = False
-        self._read_only: str | None = None
         self._damage: str | None = None
-        self._closed_view: Messages | None = None
         self._owner = threading.current_thread()
         self._thread = _current_thread()
         self._door = Door()
         self._durability: Durability | None = None
         self._proofs: ProofKeeper | None = None
-        self._closes = False
-        self._closers: tuple[AnyEvent, ...] | None = None
 
     @classmethod
     def stored(
@@ -146,11 +126,7 @@ class Session:
         """A session over rows that a store has read and checked; for stores. *closes*: its writer is gone, so views
         that people and models read get :attr:`closers`. *damage*: why the log is not whole, if it is not."""
         session = cls.__new__(cls)
-        session.header = header  # type: ignore[misc]
-        session.vocabulary = vocabulary  # type: ignore[misc]
-        session._kind = rows.kind
-        session._rows = rows
-        session._surface = surface
+        Record.__init__(session, header, vocabulary, rows, surface)
         session._grammar = None
         session._start(epoch_ms)
         session._read_only = read_only
@@ -158,167 +134,7 @@ class Session:
         session._closes = closes
         return session
 
-    # -- what it is ---------------------------------------------------------------------------------------------
-
-    @property
-    def id(self) -> str:
-        """The session id."""
-        return self.header.id
-
-    def __len__(self) -> int:
-        """How many events the log holds."""
-        return self._rows.length
-
-    def __repr__(self) -> str:
-        return f"<Session {self.id}: {len(self)} events>"
-
-    @property
-    def read_only(self) -> str | None:
-        """Why it cannot be appended to, or None."""
-        return self._read_only
-
-    # -- reading ------------------------------------------------------------------------------------------------
-
-    @property
-    def events(self) -> Events:
-        """All events so far, as an immutable view that never grows."""
-        return Events(self._rows, self._rows.base, self._rows.length)
-
-    @property
-    def rows(self) -> Rows:
-        """The rows behind the events, packed runs as they are stored, for views that leave them packed. Read only."""
-        return self._rows
-
-    def event(self, seq: int) -> AnyEvent:
-        """The event at *seq*. Raises ``IndexError`` naming the range there is."""
-        if not self._rows.base <= seq < self._rows.length:
-            raise IndexError(f"session {self.id}: no event @{seq}; there are @{self._rows.base} to @{len(self) - 1}")
-        return self._rows.at(seq)
-
-    def select(self, kind: type[P]) -> Iterator[SessionEvent[P]]:
-        """The events that say a *kind*, in order; ``event.data`` is a *kind*."""
-        if not (isinstance(kind, type) and issubclass(kind, Payload)):
-            raise TypeError(f"select takes a payload class, for example ToolCall, not {kind!r}")
-        name = kind.event_type
-        if not name:  # a base class: whatever it covers
-            yield from (event for event in self.events if is_event(event, kind))
-            return
-        stored_as = {type for type, one in self._kind._codec.kinds.items() if one is kind}
-        if name == _CHUNK:
-            stored_as |= RUN_TYPES
-        for row in [row for row in self._rows.rows if row.type in stored_as]:
-            for event in row.events(self._kind) if isinstance(row, PackedRun) else (row,):
-                if is_event(event, kind):
-                    yield event
-
-    @property
-    def surface(self) -> tuple[int, ...]:
-        """Seqs of the events the model sees now, in order."""
-        return tuple(self._surface.nodes)
-
-    def surface_at(self, length: int) -> tuple[int, ...]:
-        """The same when the log held its first *length* events. Raises ``IndexError`` when it never did."""
-        self._check_at(length)
-        return tuple(self._surface.at(length))
-
-    @property
-    def generation(self) -> int:
-        """How many replaces there were."""
-        return self._surface.generation
-
-    def replaced_by(self, seq: int) -> int | None:
-        """The event that took *seq*'s place on the surface, or None."""
-        return self._surface.replaced_by(seq)
-
-    def derive_messages(self, at: int | None = None, *, as_stored: bool = False) -> Messages:
-        """What the model sees now, or saw when the log held its first *at* events.
-
-        An immutable sequence that shares storage; O(1) after an append. Raises ``IndexError`` for an *at* that the log
-        never had. For a stored log whose writer is gone the
-        messages of its :attr:`closers` are included, unless *as_stored*.
-        """
-        view = self.project(MESSAGES, at)
-        if at is not None or as_stored:
-            return view
-        closing = [message for message in (event.message for event in self.closers) if message is not None]
-        if not closing:
-            return view
-        if self._closed_view is None:  # a stored log does not grow
-            self._closed_view = View([*view, *closing], len(view) + len(closing))
-        return self._closed_view
-
-    def message_events(self, at: int | None = None, *, as_stored: bool = False) -> list[AnyEvent]:
-        """The events behind :meth:`derive_messages`, one per message."""
-        self._check_at(at)
-        nodes = self._surface.nodes if at is None else self._surface.at(at)
-        found = [event for event in with_messages(self._rows.gather(nodes)) if event is not None]
-        if at is None and not as_stored:
-            found += [event for event in self.closers if event.message is not None]
-        return found
-
-    def project(self, projector: Projector[T], at: int | None = None) -> View[T]:
-        """Any projector's items now, or when the log held its first *at* events; kept up to date incrementally."""
-        self._check_at(at)
-        projection = self._projections.get(projector)
-        if projection is None:
-            over_surface = projector.over == "surface"
-            projection = self._projections[projector] = (
-                SurfaceProjection(projector, self._rows, self._surface) if over_surface
-                else LogProjection(projector, self._rows)
-            )  # fmt: skip
-        return projection.view(at)
-
-    def request_header(self, at: int | None = None) -> Header | None:
-        """The last request header (of the first *at* events), or None when no request was logged."""
-        self._check_at(at)
-        event = self._last_of(_HEADERS, self._rows.length if at is None else at)
-        return event.data.header if event is not None and isinstance(event.data, RequestHeader) else None
-
-    def _check_at(self, at: int | None) -> None:
-        if at is not None and (type(at) is not int or not 0 <= at <= self._rows.length):
-            raise IndexError(f"session {self.id}: at={at!r} is no number of events; the log holds {self._rows.length}")
-
-    def _last_of(self, types: frozenset[str], before: int) -> AnyEvent | None:
-        rows = self._rows
-        last = len(rows.rows) if before >= rows.length else rows.row_index(before)
-        for index in range(last - 1, -1, -1):
-            row = rows.rows[index]
-            if row.type in types:
-                return row  # type: ignore[return-value]
-        return None
-
-    # -- closers and forks --------------------------------------------------------------------------------------
-
-    @property
-    def closers(self) -> tuple[AnyEvent, ...]:
-        """Synthetic events that close what a gone writer left open; not part of the log, and empty for live ones."""
-        if not self._closes:
-            return ()
-        if self._closers is None:
-            owed = self.owed()
-            self._closers = tuple(self._as_events(owed)) if owed else ()
-        return self._closers
-
-    def owed(self) -> list[Closer]:
-        """What the log owes if its writer is gone: deterministic, and nothing once it is appended."""
-        length = self._rows.length
-        start = self._last_of(_TURNS, length)
-        if start is None or start.type == "turn/end":
-            return []
-        return closers_of(Events(self._rows, start.seq, length), length, self._route)
-
-    def _route(self) -> ModelSource | None:
-        header = self.request_header()
-        return None if header is None else ModelSource(header.config.provider, header.config.model)
-
-    def _as_events(self, owed: Sequence[Closer]) -> Iterator[AnyEvent]:
-        kind = event_class(self.vocabulary.codec)  # closers have format 0's shape, whatever the log has
-        time = self._rows.at(self._rows.length - 1).time
-        for seq, closer in enumerate(owed, self._rows.length):
-            payload = closer.payload
-            op: Operation = "append" if payload.surface else UNSET
-            sources: Cited = UNSET if closer.sources is None else closer.sources
-            yield kind(payload.event_type, seq, time, encode(payload), op, sources, UNSET, payload)
+    # -- forks --------------------------------------------------------------------------------------------------
 
     def fork(self, at: int | None = None, *, id: str | None = None) -> Session:
         """A new session that inherits the first *at* events (all, if None) and goes on from there.
