@@ -143,6 +143,27 @@ def test_nul_bytes_after_a_whole_record_without_newline_leave_the_record() -> No
     assert (session.torn.offset, session.torn.size) == (len(text), 4096)
 
 
+def test_a_last_frame_that_ends_in_nul_bytes_is_a_tear_wherever_they_begin() -> None:
+    """The file has its new size, and the last blocks of the disk were never written."""
+    data = SMALL.zstd(batch=5)
+    ends = ends_of(data)
+    before = ends[-2]
+    for at in range(before + 1, len(data) - 3):
+        for more in (0, 1, 4096):
+            session = load(data[:at] + bytes(len(data) - at + more))
+            assert session.torn is not None
+            assert session.torn.offset == before
+            assert session.events == WHOLE.events[: len(session)]
+            assert len(session) >= lengths_of(data)[-2]
+
+
+def test_a_frame_of_nul_bytes_before_a_whole_one_is_damage() -> None:
+    data = SMALL.zstd(batch=5)
+    first, second, third = ends_of(data)[:3]
+    assert refusal(data[: second - 8] + bytes(8) + data[second:third]).code == "frame-damaged"
+    assert load(data[:first] + data[first : second - 8] + bytes(8)).torn is not None
+
+
 def test_a_whole_record_with_damaged_text_at_the_end_is_damage_and_not_a_tear() -> None:
     log = Log()
     log.user("caf\u00e9")

@@ -111,6 +111,10 @@ def _skippable(data: bytes | memoryview, start: int, magic: bytes) -> Frame | st
     return "torn" if end > len(data) else Frame(start, end, 0, 0, False, "it is a skippable frame")
 
 
+_CHECKSUM: Final = 4
+"""Bytes of a frame's checksum."""
+
+
 class Decompressor:
     """Decompresses single frames, checksums verified; reuses one context."""
 
@@ -144,6 +148,19 @@ class Decompressor:
             except zstandard.ZstdError:
                 break
         return content
+
+
+def without_hollow_end(data: bytes | memoryview, walk: Walk) -> Walk:
+    """The walk without a last frame that is NUL from somewhere before its end to the end of the file, and does not
+    verify: its size reached the disk and its bytes did not, which is a tear as much as a frame that is cut off."""
+    if not walk.frames or any(data[walk.frames[-1].end - _CHECKSUM :]):
+        return walk
+    last = walk.frames[-1]
+    try:
+        Decompressor().whole(data, last)
+    except ValueError:
+        return Walk(walk.frames[:-1], last.start, "torn")
+    return walk
 
 
 def later_frame(data: bytes | memoryview, start: int) -> int | None:

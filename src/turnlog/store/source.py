@@ -18,7 +18,7 @@ from turnlog.events.lenient import parse
 
 from .errors import LogCorrupt
 from .finding import Finding, Place, Severity
-from .frames import MAGIC, SKIPPABLE, Decompressor, Frame, Walk, later_frame, walk_frames
+from .frames import MAGIC, SKIPPABLE, Decompressor, Frame, Walk, later_frame, walk_frames, without_hollow_end
 
 BLOCK: Final = 512 << 10
 """Bytes of text per block: small enough to stay in the processor's cache while it is split and decoded."""
@@ -170,7 +170,7 @@ class Source:
     # -- zstd ---------------------------------------------------------------------------------------------------
 
     def _frames(self, data: bytes) -> Iterator[Block]:
-        walk = walk_frames(data)
+        walk = without_hollow_end(data, walk_frames(data))
         view = memoryview(data)
         parts: list[bytes] = []
         starts: list[tuple[int, int, int]] = []
