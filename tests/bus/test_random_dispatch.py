@@ -18,24 +18,34 @@ pytestmark = pytest.mark.proof
 
 @dataclass
 class Naive:
-    """A list of names; a dispatch walks a copy of it and skips who has gone since."""
+    """A list of registrations; a dispatch walks a copy of it and skips who has gone since.
 
-    names: list[int] = field(default_factory=list)
+    A name that went and came back is another registration: the dispatch that is under way does not call it.
+    """
+
+    registered: list[tuple[int, int]] = field(default_factory=list)
+    """Names, each with the number of its registration."""
+    count: int = 0
     acts: dict[int, tuple[str, int]] = field(default_factory=dict)
     """What a listener does when called: close or add another, or end the chain."""
 
+    @property
+    def names(self) -> list[int]:
+        return [name for name, _ in self.registered]
+
     def add(self, name: int, prepend: bool) -> None:
-        self.names.insert(0 if prepend else len(self.names), name)
+        self.count += 1
+        self.registered.insert(0 if prepend else len(self.registered), (name, self.count))
 
     def remove(self, name: int) -> None:
-        if name in self.names:
-            self.names.remove(name)
+        self.registered = [one for one in self.registered if one[0] != name]
 
     def dispatch(self, ends: bool) -> list[int]:
         called: list[int] = []
-        for name in list(self.names):
-            if name not in self.names:
+        for one in list(self.registered):
+            if one not in self.registered:
                 continue
+            name, _ = one
             called.append(name)
             act, other = self.acts.get(name, ("", 0))
             if act == "close":
@@ -110,6 +120,20 @@ STEPS = st.lists(
     ),
     max_size=40,
 )
+
+
+@pytest.mark.parametrize("mode", ["emit", "parallel", "serial", "waterfall"])
+def test_a_listener_that_went_and_came_back_during_a_dispatch_is_not_called_by_it(mode: str) -> None:
+    """The case that a first naive bus got wrong: 0 closes 2, 1 adds it again."""
+
+    async def main() -> None:
+        acts = {0: ("close", 2), 1: ("add", 2)}
+        real = Real(mode, acts)
+        for name in (0, 1, 2, 3):
+            real.add(name, prepend=False)
+        assert await real.dispatch() == [0, 1, 3]
+
+    anyio.run(main)
 
 
 @pytest.mark.parametrize("mode", ["emit", "parallel", "serial", "waterfall"])
