@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import shutil
@@ -12,10 +13,13 @@ import pytest
 
 from tests.cli.running import Ran
 from tests.views.logs import SAMPLE, root
+from turnlog.model import text
+from turnlog.testing import LoopbackServer
 
 COMMANDS = (
+    *("run", "chat", "resume"),
     *("ls", "show", "events", "messages", "turn", "call", "sources", "replay", "verify"),
-    *("repair", "convert", "compress", "decompress", "rm"),
+    *("repair", "convert", "compress", "decompress", "redact", "rm"),
 )
 
 
@@ -53,11 +57,24 @@ def test_every_example_works(
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "none"))
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     monkeypatch.chdir(tmp_path)
+    with LoopbackServer(lambda _body: text("Done.")) as server:
+        monkeypatch.setenv("TURNLOG_MODEL", "openai/scripted")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        _try_examples(run, command, tmp_path, monkeypatch, server.base_url)
+
+
+def _try_examples(
+    run: Callable[..., Ran], command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base_url: str
+) -> None:
     found = examples(run(*filter(None, [command]), "--help").out)
     assert found
     for example in found:
         example = example.replace("/backup/sessions", str(root(0)))
         example = example.replace("~/.dsh/sessions", str(tmp_path / "dsh" / "sessions"))
+        example = example.replace("http://localhost:11434/v1", base_url)
+        monkeypatch.setattr("sys.stdin", io.StringIO("Do it.\n"))
+        if example.startswith("turnlog resume"):
+            assert run("run", "Begin.").code == 0
         shown = run(*shlex.split(example)[1:])
         nothing_that_recent = 1 if "--since" in example else 0
         assert shown.code in (0, nothing_that_recent), (example, shown.err)

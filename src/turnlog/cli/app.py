@@ -67,6 +67,9 @@ def _options(
         raise typer.Exit
 
 
+working.add_commands(app)
+
+
 @app.command("ls")
 def _ls(
     context: typer.Context,
@@ -337,7 +340,6 @@ def _verify(
     verify(screen_of(context), Which(session, latest, root or []), forensic=forensic, as_json=as_json)
 
 
-working.add_commands(app)
 keeping.add_commands(app)
 
 

@@ -174,7 +174,7 @@ def _redact(
 
     \b
       turnlog redact --latest
-      turnlog redact session.jsonl --rule order='ORD-[0-9]+'
+      turnlog redact session-9b26 --rule order='ORD-[0-9]+'
 
     The log itself is not changed. The copy has the same events under the same numbers; keys, tokens and passwords are
     [redacted:KIND]. It lies beside the log and is named for what it is.

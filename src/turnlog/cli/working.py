@@ -105,8 +105,8 @@ def _run(
 
     \b
       turnlog run "fix the failing test"
-      turnlog run "what does this project do?" --model anthropic/claude-sonnet-5
-      turnlog run - --headless --allow 'bash:pytest *' --json < task.txt > log.jsonl
+      turnlog run "what does this project do?" --model openai/qwen3 --base-url http://localhost:11434/v1
+      turnlog run - --headless --allow 'bash:pytest *' --json    the task from stdin, the log to stdout
 
     What it does is shown as it happens; typing a line steers it, Ctrl-C cancels it cleanly, Ctrl-C again leaves at
     once. Rules for tools also stand in turnlog.toml. --json prints the log itself: a header line and event lines.
@@ -188,8 +188,8 @@ def _resume(
 
     \b
       turnlog resume                                  the newest, as a chat
-      turnlog resume session-9b26 "now the tests"     one more turn
-      turnlog resume ~/.dsh/sessions/…/session.jsonl "go on" --force
+      turnlog resume --latest "now the tests"         one more turn of the newest
+      turnlog resume session-9b26 "go on" --force --workspace .    one that dsh left
 
     What a dead writer left open is closed first, and the model is told what is known of each call. Without --model
     the session's last one is used.
@@ -197,6 +197,8 @@ def _resume(
     from .commands.work import Options, resume
     from .opening import Which
 
+    if latest and task is None:
+        session, task = None, session
     options = Options(
         model, base_url, workspace, None, system, allow or [], ask or [], deny or [], _action(approve),
         max_tokens, max_steps, max_seconds, not no_stream, headless, as_json,

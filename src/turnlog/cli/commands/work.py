@@ -136,10 +136,9 @@ async def _stored(screen: Screen, which: Which, options: Options, force: bool) -
 
     file = which.file()
     stored = load(file)
-    root = file.parents[2]
-    async with open_store(root, adopt=force) as store:
+    workspace = _workspace(options.workspace or Path(stored.header.cwd or Path.cwd()))
+    async with open_store(file.absolute().parents[2], adopt=force) as store:
         session = await store.resume(stored.header.id)
-        workspace = _workspace(options.workspace or Path(session.header.cwd or Path.cwd()))
         async with _work(screen, store, session, workspace, file.parent, options) as work:
             yield work
 
