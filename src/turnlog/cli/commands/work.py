@@ -27,7 +27,7 @@ from turnlog.events import (
     TurnEndReason,
 )
 from turnlog.log import AnyEvent, Session
-from turnlog.model import open_model
+from turnlog.model import HttpModel, UnknownProvider, open_model
 from turnlog.store import LiveStore, open_store
 from turnlog.store.discover import own_root
 from turnlog.store.names import encode_project, encode_session
@@ -147,7 +147,7 @@ async def _stored(screen: Screen, which: Which, options: Options, force: bool) -
 async def _work(
     screen: Screen, store: LiveStore, session: Session, workspace: Path, directory: Path, options: Options
 ) -> AsyncIterator[_Work]:
-    model = open_model(_model_name(session, options), base_url=options.base_url, stream=options.stream)
+    model = _model(screen, session, options)
     work = _Work(screen, store, session, options)
     settings = approval_settings(workspace / SETTINGS).with_flags(
         allow=options.allow, ask=options.ask, deny=options.deny, policy=options.approve
@@ -328,10 +328,18 @@ def _ended(reason: TurnEndReason) -> str:
             return "was interrupted"
 
 
-def _model_name(session: Session, options: Options) -> str:
+def _model(screen: Screen, session: Session, options: Options) -> HttpModel:
+    """The model that is asked for, else the one the session used last, else the usual one."""
+    usual = os.environ.get("TURNLOG_MODEL") or DEFAULT_MODEL
     header = session.request_header()
-    last = None if header is None else f"{header.config.provider}/{header.config.model}"
-    return options.model or last or os.environ.get("TURNLOG_MODEL") or DEFAULT_MODEL
+    name = options.model or (usual if header is None else f"{header.config.provider}/{header.config.model}")
+    try:
+        return open_model(name, base_url=options.base_url, stream=options.stream)
+    except UnknownProvider:
+        if options.model is not None or header is None:
+            raise
+    screen.hint(f"the session's model {name} has no provider here; {usual} goes on, --model chooses another")
+    return open_model(usual, base_url=options.base_url, stream=options.stream)
 
 
 def _workspace(directory: Path) -> Path:
