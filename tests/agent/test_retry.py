@@ -93,7 +93,7 @@ def test_a_policy_that_makes_no_sense_is_refused(bad: dict[str, Any]) -> None:
 # -- in a run -------------------------------------------------------------------------------------------------------
 
 
-async def test_retries_are_numbered_and_each_has_its_start() -> None:
+async def test_retries_of_a_step_share_their_id_are_numbered_and_each_has_its_start() -> None:
     agent = agent_of(error("SERVER"), error("TIMEOUT"), "ok")
 
     assert (await agent.run("Go.")).text == "ok"
@@ -104,6 +104,7 @@ async def test_retries_are_numbered_and_each_has_its_start() -> None:
     assert first["policyKey"] == second["policyKey"]
     started = [event.data.value["retryId"] for event in agent.session.select(LlmRetryStarted)]  # type: ignore[index,call-overload]
     assert started == [first["retryId"], second["retryId"]]
+    assert len(set(started)) == 1
     assert [one.attempt for one in script(agent).requests] == [1, 2, 3]
 
 

@@ -76,6 +76,14 @@ class RetryPolicy:
         return min(base * (1 - self.jitter + 2 * self.jitter * self.random()), self.max_ms)
 
 
+@dataclass(slots=True)
+class _Chain:
+    """Retries that belong together; dsh refuses a log in which they do not share their id."""
+
+    id: str = field(default_factory=new_id)
+    count: int = 0
+
+
 class Retries:
     """The listener of one agent."""
 
@@ -83,35 +91,35 @@ class Retries:
         self._agent = agent
         self._policy = policy
         self._step = (0, 0)
-        self._counts: dict[str, int] = {}
-        """Retries of the step so far, by provider."""
+        self._chains: dict[str, _Chain] = {}
+        """The retries of the step so far, by provider."""
 
     async def on_error(self, event: RequestError, next: Next[RequestError, Retry | GiveUp]) -> Outcome[Retry | GiveUp]:
         """Wait and try again, or hand on to whoever else may recover."""
         if event.agent is not self._agent:  # a bus may serve several
             return await next()
-        retry = self._tries(event) + 1
+        chain = self._chain(event)
+        retry = chain.count + 1
         delay = self._policy.delay_ms(retry, event.failure)
         if delay is None:
             return await next()
         if self._policy.mode == "always" and (recovered := await _recovered(next)) is not None:
             return recovered
-        retry_id = new_id()
         session = self._agent.session
-        session.append(LlmRetry(value=self._record(event, retry_id, retry, delay)))
+        session.append(LlmRetry(value=self._record(event, chain.id, retry, delay)))
         with anyio.move_on_after(delay / 1000):
             await self._agent.steered()
         event.cancellation.check()
-        place: dict[str, Json] = {"retryId": retry_id, "turn": event.turn, "step": event.step, "retry": retry}
+        place: dict[str, Json] = {"retryId": chain.id, "turn": event.turn, "step": event.step, "retry": retry}
         session.append(LlmRetryStarted(value=place))
-        self._counts[event.provider] = retry
+        chain.count = retry
         return stop(Retry(), reason=f"retry {retry} after {event.failure.code}")
 
-    def _tries(self, event: RequestError) -> int:
-        """Retries of this step so far on the same provider."""
+    def _chain(self, event: RequestError) -> _Chain:
+        """The retries of this step on the same provider."""
         if (event.turn, event.step) != self._step:
-            self._step, self._counts = (event.turn, event.step), {}
-        return self._counts.get(event.provider, 0)
+            self._step, self._chains = (event.turn, event.step), {}
+        return self._chains.setdefault(event.provider, _Chain())
 
     def _record(self, event: RequestError, retry_id: str, retry: int, delay: float) -> dict[str, Json]:
         policy = self._policy
