@@ -42,4 +42,8 @@ class Wanted(Generic[T]):
         if self.answer is None and self._asked_in(event.turn) and self._reminded < REMINDERS:
             self._reminded += 1
             text = f"Give your final answer by calling {NAME}."
-            event.agent.steer(UserMessage.of(text, source=PluginSource(plugin="turnlog", form="notice")))
+            event.agent.steer(
+                UserMessage.of(
+                    text, source=PluginSource(plugin="turnlog", form="notice", summary="asked for the answer")
+                )
+            )
