@@ -19,6 +19,7 @@ from .event import AnyEvent, Replace, SessionEvent, is_event
 from .grammar import Grammar
 from .header import SessionHeader
 from .projection import MESSAGES, Messages, Projector, View
+from .redaction import RedactionRule, Redactor
 from .rows import Events
 from .session import Session
 from .subscription import Subscription
@@ -37,6 +38,8 @@ __all__ = [
     "Messages",
     "Projector",
     "ReadOnlySession",
+    "RedactionRule",
+    "Redactor",
     "Reentrant",
     "Replace",
     "ReservedEvent",

@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnlog.events import Json, JsonArray
-from turnlog.events.lossless import freeze, thaw
+from turnlog.events import Json, JsonArray, Payload, Vocabulary
+from turnlog.events.lenient import parse
+from turnlog.events.lossless import dump, freeze, thaw
 
 PASSES: Final = 8
 """How often a text is searched again after something was replaced, because a replacement may bare a neighbour."""
@@ -116,6 +117,7 @@ class Redactor:
         self.rules: Final = tuple(rules)
         self._hints = frozenset(hint for rule in self.rules for hint in rule.hints)
         self._hinted = all(rule.hints for rule in self.rules)
+        self._raw_hints = tuple(hint.encode() for hint in self._hints)
 
     def redact(self, text: str) -> Redacted:
         """The text without secrets, and how many of which kind there were."""
@@ -131,6 +133,13 @@ class Redactor:
         if not hits:
             return Redacted(text)
         return Redacted(self._valid(text, new), dict(hits))
+
+    def may_find(self, raw: bytes) -> bool:
+        """Whether JSON text could hold a secret at all: a cheap look before it is parsed."""
+        if not self._hinted:
+            return True
+        lower = raw.lower()
+        return any(hint in lower for hint in self._raw_hints)
 
     def text(self, text: str) -> str:
         """The text without secrets; the same object when there are none."""
@@ -185,3 +194,21 @@ class Redactor:
 def _like(old: object, new: Json) -> Json:
     """Frozen if the original was."""
     return new if isinstance(old, dict | list) else freeze(new)
+
+
+def redacting(vocabulary: Vocabulary, redactor: Redactor) -> Callable[[Payload], tuple[bytes, Payload]]:
+    """``vocabulary.snapshot`` with the secrets taken out of what it gives."""
+    snapshot, codec = vocabulary.snapshot, vocabulary.codec
+
+    def taken(payload: Payload) -> tuple[bytes, Payload]:
+        raw, data = snapshot(payload)
+        if not redactor.may_find(raw):
+            return raw, data
+        value = parse(raw)
+        clean = redactor.value(value)
+        if clean is value:
+            return raw, data
+        raw = dump(clean)
+        return raw, codec.payload(data.event_type, raw, 0)
+
+    return taken

@@ -48,6 +48,7 @@ from .header import FORMAT, SessionHeader
 from .lineage import check_whole, inherit, settle
 from .proof import ProofKeeper, RequestProof
 from .record import Record
+from .redaction import Redactor, redacting
 from .rows import Events, Rows
 from .subscription import BATCH, Subscription
 from .surface import Plan, Surface, check_rewrite, check_shadowed, check_sources
@@ -84,8 +85,13 @@ class Session(Record):
         vocabulary: Vocabulary = Vocabulary.core,
         clock: Callable[[], int] = epoch_ms,
         header: SessionHeader | None = None,
+        redact: Redactor | None = None,
     ) -> None:
-        """A new log. *clock* gives epoch ms. Raises ``ValueError`` for a header that no reader would accept."""
+        """A new log. *clock* gives epoch ms. Raises ``ValueError`` for a header that no reader would accept.
+
+        *redact* takes secrets out of every payload before it is committed; what it took is nowhere in the log, and the
+        model does not see it either. Forks redact as their parent does.
+        """
         if header is None:
             header = SessionHeader(
                 version=FORMAT, id=f"session-{new_id()}" if id is None else id, created_at=clock(), cwd=cwd
@@ -96,11 +102,12 @@ class Session(Record):
             raise ValueError(f"session {header.id!r}: {fault}")
         super().__init__(header, vocabulary, Rows(event_class(vocabulary.codec)), Surface())
         self._grammar: Grammar | None = Grammar()
-        self._start(clock)
+        self._start(clock, redact)
 
-    def _start(self, clock: Callable[[], int]) -> None:
+    def _start(self, clock: Callable[[], int], redact: Redactor | None = None) -> None:
         self._clock = clock
-        self._snapshot = self.vocabulary.snapshot
+        self._redact = redact
+        self._snapshot = self.vocabulary.snapshot if redact is None else redacting(self.vocabulary, redact)
         self._plugins = self.vocabulary.plugins
         self._subscriptions: tuple[Subscription, ...] = ()
         self._publishing = False
@@ -155,19 +162,21 @@ class Session(Record):
             parent_session=self.id,
             seed_length=length,
         )
-        child = Session(vocabulary=self.vocabulary, clock=self._clock, header=header)
+        child = Session(vocabulary=self.vocabulary, clock=self._clock, header=header, redact=self._redact)
         inherit(child, self, length)
         settle(child, marker_first=True)
         return child
 
     @classmethod
-    def resumed(cls, stored: Session, *, clock: Callable[[], int] = epoch_ms) -> Session:
+    def resumed(
+        cls, stored: Session, *, clock: Callable[[], int] = epoch_ms, redact: Redactor | None = None
+    ) -> Session:
         """A live session that goes on with a stored log, for stores; :meth:`settle` it once it is kept.
 
         Raises :class:`ForkError` as :meth:`fork` does.
         """
         check_whole(stored, "resumed")
-        session = cls(vocabulary=stored.vocabulary, clock=clock, header=stored.header)
+        session = cls(vocabulary=stored.vocabulary, clock=clock, header=stored.header, redact=redact)
         inherit(session, stored, len(stored))
         return session
 
