@@ -35,7 +35,7 @@ def test_a_secret_is_in_no_event_and_no_message() -> None:
 def test_raw_arguments_stay_json() -> None:
     session = Session(redact=Redactor())
     open_step(session)
-    arguments = json.dumps({"command": f"export PASSWORD='x\"y{KEY}'", "n": 1})
+    arguments = json.dumps({"command": f"export PASSWORD='x\"y {KEY}'", "n": 1})
 
     session.append(ToolCall(turn=1, step=1, call_id="c", name="bash", arguments=arguments))
 

@@ -99,10 +99,10 @@ class Attempt:
             usage=self._assembler.usage,
             interrupted=True if interrupted else None,
         )
-        self._session.append(payload, sources=self._chunks)
-        if message.text:
-            self._turn.text = message.text
-        return message
+        logged = self._session.append(payload, sources=self._chunks).data.message  # what is run is what is logged
+        if logged.text:
+            self._turn.text = logged.text
+        return logged
 
     @property
     def hit_limit(self) -> bool:
