@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import time
+import traceback
 from pathlib import Path
 
 from tests.durability.audit import Promises, goes_on, survived
@@ -37,6 +38,8 @@ def _killed(root: Path, seed: int) -> Promises:
         try:
             os.close(ours)
             asyncio.run(write_for_ever(root, seed, pipe_to(theirs), compressed=seed % 3 == 2))
+        except BaseException:
+            traceback.print_exc()  # it never ends by itself
         finally:
             os._exit(1)
     os.close(theirs)
