@@ -98,7 +98,7 @@ async def write_for_ever(root: Path, seed: int, tell: Tell, *, compressed: bool)
             tell({"durable": hand.session.id, "events": (await hand.session.durable()).length})
         elif what < 0.7:
             await asyncio.sleep(dice.random() * 0.03)
-        elif what < 0.75:
+        elif what < 0.75 and len(hand.session):  # one without events is nowhere
             await store.release(hand.session)
             tell({"durable": hand.session.id, "events": len(hand.session)})
             hands.remove(hand)
