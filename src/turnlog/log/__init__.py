@@ -19,6 +19,7 @@ from .event import AnyEvent, Replace, SessionEvent, is_event
 from .grammar import Grammar
 from .header import SessionHeader
 from .projection import MESSAGES, Messages, Projector, View
+from .proof import ProofKeeper, RequestProof
 from .redaction import RedactionRule, Redactor
 from .rows import Events
 from .session import Session
@@ -37,11 +38,13 @@ __all__ = [
     "GrammarError",
     "Messages",
     "Projector",
+    "ProofKeeper",
     "ReadOnlySession",
     "RedactionRule",
     "Redactor",
     "Reentrant",
     "Replace",
+    "RequestProof",
     "ReservedEvent",
     "Session",
     "SessionError",

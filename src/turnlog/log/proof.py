@@ -7,16 +7,19 @@ are kept per surface event, the chain goes on where it ended unless a replace ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import UNSET
 
 from turnlog.events import Header, RequestHeader
 from turnlog.events.canonical import canonical
 from turnlog.events.lossless import dump
 
-from .event import AnyEvent, is_event
+from .event import AnyEvent, Replace, is_event
 from .projection import Projector
 
 if TYPE_CHECKING:
@@ -46,8 +49,12 @@ class RequestProof:
 class ProofKeeper(Protocol):
     """What a store attaches to a session so that proofs are kept beside the log."""
 
-    def attest(self, proof: RequestProof) -> None:
-        """Keep *proof*; returns at once, written with the next barrier."""
+    def keep_proof(self, proof: RequestProof) -> None:
+        """Keep *proof*; returns at once, it is written with the next seal."""
+        ...
+
+    def keep_note(self, text: str) -> None:
+        """Keep a remark about what the log does not say, likewise."""
         ...
 
 
@@ -103,15 +110,59 @@ def header_hash(header: Header) -> str:
     return sha256(canonical(dump(header))).hexdigest()
 
 
-def recomputed(session: Session, proof: RequestProof) -> RequestProof | None:
-    """The same proof, made again from the log alone; None when the log has no header there (or is shorter)."""
-    if proof.seq > len(session):
-        return None
-    header = session.request_header(proof.seq)
-    if header is None:
-        return None
-    digests = session.project(DIGESTS, at=proof.seq)
-    chain = chained(EMPTY, digests)
-    return RequestProof(
-        proof.seq, proof.turn, proof.step, proof.attempt, len(digests), header_hash(header), chain.hex()
-    )
+class Recomputed:
+    """Proofs made again from a log alone, for requests in the order of their seqs.
+
+    Costs what is new from one request to the next; only after a replace the chain begins anew.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        changes = session.project(_CHANGES)
+        self._appended = [seq for seq, replaces in changes if not replaces]
+        self._replaced = [seq for seq, replaces in changes if replaces]
+        self._headers = [(seq, header) for seq, header in session.project(_HEADERS_AT)]
+        self._hashes: dict[int, str] = {}
+        self._seq = 0
+        self._count = 0
+        self._chain = EMPTY
+
+    def proof(self, told: RequestProof) -> RequestProof | None:
+        """The proof of the request that *told* tells of; None when the log is too short, or has no header there."""
+        header = self._header(told.seq)
+        if header is None or told.seq > len(self._session):
+            return None
+        self._advance(told.seq)
+        return RequestProof(told.seq, told.turn, told.step, told.attempt, self._count, header, self._chain.hex())
+
+    def _header(self, seq: int) -> str | None:
+        place = bisect_left(self._headers, seq, key=lambda entry: entry[0]) - 1
+        if place < 0:
+            return None
+        if place not in self._hashes:
+            self._hashes[place] = header_hash(self._headers[place][1])
+        return self._hashes[place]
+
+    def _advance(self, seq: int) -> None:
+        again = seq < self._seq or bisect_left(self._replaced, seq) > bisect_left(self._replaced, self._seq)
+        if again:
+            digests: Sequence[bytes] = self._session.project(DIGESTS, at=seq)
+            self._count, self._chain = len(digests), chained(EMPTY, digests)
+        else:
+            new = self._appended[bisect_left(self._appended, self._seq) : bisect_left(self._appended, seq)]
+            digests = [digest for one in new if (digest := _digest(self._session.event(one))) is not None]
+            self._count, self._chain = self._count + len(digests), chained(self._chain, digests)
+        self._seq = seq
+
+
+def _change(event: AnyEvent) -> tuple[int, bool] | None:
+    return None if event.surface_op is UNSET else (event.seq, isinstance(event.surface_op, Replace))
+
+
+def _header_at(event: AnyEvent) -> tuple[int, Header] | None:
+    header = _header(event)
+    return None if header is None else (event.seq, header)
+
+
+_CHANGES: Final[Projector[tuple[int, bool]]] = Projector("surface changes", _change, over="log")
+_HEADERS_AT: Final[Projector[tuple[int, Header]]] = Projector("request headers by seq", _header_at, over="log")

@@ -427,7 +427,12 @@ class Session(Record):
     def attest(self, proof: RequestProof) -> None:
         """Have *proof* kept beside the log; without a store nothing keeps it."""
         if self._proofs is not None:
-            self._proofs.attest(proof)
+            self._proofs.keep_proof(proof)
+
+    def note(self, text: str) -> None:
+        """Have a remark about what happened kept beside the log, where it is no event; without a store nothing does."""
+        if self._proofs is not None:
+            self._proofs.keep_note(text)
 
     async def durable(self) -> Durable | Volatile:
         """Wait until everything logged so far survives power loss. Without a store: :class:`Volatile`, at once.

@@ -2,21 +2,23 @@
 
 A *seal* says: the first *seq* events are so many bytes and have this hash. The hash runs over the *logical log* (the
 header line, then one line per event as format 0 writes it), so packing rows or compressing changes nothing. A seal is
-written after what it attests is durable. Deleting the file loses proofs, never history; a torn or lying one proves
-nothing and stops nobody from reading.
+written after what it attests is durable. A *proof* says what a model was shown, a *note* what a writer did.
+
+Deleting the file loses proofs, never history; a torn or lying one proves nothing and stops nobody from reading.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from turnlog.events.lossless import dump
 from turnlog.log import AnyEvent, SessionHeader
+from turnlog.log.proof import RequestProof
 
 from .header import header_line
 
@@ -42,7 +44,28 @@ class Note(Struct, frozen=True, tag="note", tag_field="type"):
     time: int
 
 
-_decode: Final = msgspec.json.Decoder(Seal | Note).decode
+class ShownRequest(Struct, frozen=True, tag="proof", tag_field="type"):
+    """What a model was shown when the log had *seq* events (:class:`turnlog.log.RequestProof`)."""
+
+    seq: int
+    turn: int
+    step: int
+    attempt: int
+    messages: int
+    header: str
+    chain: str
+    time: int
+    """When the request left, epoch ms."""
+
+    @property
+    def proof(self) -> RequestProof:
+        """The proof as it was made."""
+        return RequestProof(self.seq, self.turn, self.step, self.attempt, self.messages, self.header, self.chain)
+
+
+Record: TypeAlias = Seal | Note | ShownRequest
+
+_decode: Final = msgspec.json.Decoder(Record).decode
 
 
 class RunningHash:
@@ -77,14 +100,14 @@ class RunningHash:
         return other
 
 
-def attest_line(record: Seal | Note) -> bytes:
+def attest_line(record: Record) -> bytes:
     """A record as stored."""
     return dump(record) + b"\n"
 
 
-def read_attestation(data: bytes) -> tuple[list[Seal | Note], int]:
+def read_attestation(data: bytes) -> tuple[list[Record], int]:
     """The records of a side file, and how many lines are none (torn, foreign or damaged)."""
-    records: list[Seal | Note] = []
+    records: list[Record] = []
     unreadable = 0
     for line in data.split(b"\n"):
         if not line:

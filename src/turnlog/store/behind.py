@@ -23,9 +23,10 @@ from queue import SimpleQueue
 from typing import Final, Protocol
 
 from turnlog.log import AnyEvent, Durable, Session
+from turnlog.log.proof import RequestProof
 from turnlog.log.session import epoch_ms
 
-from .attest import RunningHash, Seal, attest_line
+from .attest import Note, RunningHash, Seal, ShownRequest, attest_line
 from .base import Store
 from .encode import packed_lines
 from .errors import ConcurrentWriter, StoreError, WriteFailed
@@ -305,7 +306,9 @@ class WriteBehind:
         for event in session.events[written:]:
             self._accept(event)
         self._subscription = session.subscribe(self._accept)
-        session.attach(self)
+        self._records: deque[ShownRequest | Note] = deque()
+        """What is to be attested with the next seal."""
+        session.attach(self, self)
 
     # -- the session's thread -----------------------------------------------------------------------------------
 
@@ -316,6 +319,20 @@ class WriteBehind:
             self._scheduled = True
             self._oldest = now = time.monotonic()
             self._thread.schedule(self, now + (SYNC_WITHIN if self._frames else WRITE_WITHIN))
+
+    def keep_proof(self, proof: RequestProof) -> None:
+        """See :class:`~turnlog.log.proof.ProofKeeper`."""
+        told = (proof.turn, proof.step, proof.attempt, proof.messages, proof.header, proof.chain)
+        self._keep(ShownRequest(proof.seq, *told, epoch_ms()))
+
+    def keep_note(self, text: str) -> None:
+        """See :class:`~turnlog.log.proof.ProofKeeper`."""
+        self._keep(Note(self._accepted, text, epoch_ms()))
+
+    def _keep(self, record: ShownRequest | Note) -> None:
+        self._records.append(record)
+        if not self._thread.forked:
+            self._thread.schedule_seal(self)
 
     async def durable(self, length: int) -> Durable:
         """See :class:`~turnlog.log.Durability`. Raises why the store could not, once; waiting again tries again.
@@ -431,9 +448,12 @@ class WriteBehind:
 
     def _seal(self) -> None:
         seal, self._unsealed = self._unsealed, None
-        if seal is not None and not self._closed:
+        lines = [] if seal is None else [attest_line(seal)]
+        while self._records and self._records[0].seq <= self._durable:
+            lines.append(attest_line(self._records.popleft()))
+        if lines and not self._closed:
             with contextlib.suppress(Exception):  # it proves, it does not keep; the next write meets the reason again
-                self._store.attest(self.session.id, attest_line(seal))
+                self._store.attest(self.session.id, b"".join(lines))
 
     def _write(self) -> None:
         self._scheduled = False  # before looking: an event that comes now schedules anew

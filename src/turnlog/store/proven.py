@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from turnlog.log import Session
+from turnlog.log.proof import Recomputed
 
-from .attest import ATTEST_NAME, Note, RunningHash, Seal, read_attestation
+from .attest import ATTEST_NAME, Note, RunningHash, Seal, ShownRequest, read_attestation
 
 State: TypeAlias = Literal["proven", "unsealed", "altered", "shorter", "none"]
 
@@ -32,6 +33,10 @@ class Proof:
     unreadable: int = 0
     """Lines of the side file that are no records."""
     notes: tuple[Note, ...] = ()
+    requests: int = 0
+    """Requests whose proof was made again from the log, and is the same."""
+    unproven: tuple[ShownRequest, ...] = ()
+    """Requests whose proof the log does not give: what the model was shown is not what the log says."""
 
     def __str__(self) -> str:
         match self.state:
@@ -61,9 +66,24 @@ def prove(session: Session, log: Path) -> Proof:
     records, unreadable = read_attestation(data)
     seals = sorted((one for one in records if isinstance(one, Seal)), key=lambda seal: seal.seq)
     notes = tuple(one for one in records if isinstance(one, Note))
-    if not seals:
-        return Proof("none", 0, unreadable=unreadable, notes=notes)
-    return _compare(session, seals, unreadable, notes)
+    proof = Proof("none", 0, unreadable=unreadable, notes=notes)
+    if seals:
+        proof = _compare(session, seals, unreadable, notes)
+    return _with_requests(session, proof, [one for one in records if isinstance(one, ShownRequest)])
+
+
+def _with_requests(session: Session, proof: Proof, shown: Sequence[ShownRequest]) -> Proof:
+    """Make every request's proof again from the log, and compare."""
+    again = Recomputed(session)
+    unproven = []
+    for one in sorted(shown, key=lambda one: one.seq):
+        try:
+            same = again.proof(one.proof) == one.proof
+        except ValueError:  # a message that is no JSON, in a log that was read forensically
+            same = False
+        if not same:
+            unproven.append(one)
+    return replace(proof, requests=len(shown) - len(unproven), unproven=tuple(unproven))
 
 
 def _compare(session: Session, seals: Sequence[Seal], unreadable: int, notes: tuple[Note, ...]) -> Proof:

@@ -21,7 +21,7 @@ from typing import Final
 from turnlog.events import Vocabulary
 from turnlog.log.session import epoch_ms
 
-from .attest import ATTEST_NAME, Note, RunningHash, Seal, attest_line, read_attestation
+from .attest import ATTEST_NAME, Note, Record, RunningHash, Seal, ShownRequest, attest_line, read_attestation
 from .errors import LogUnsupported, RewriteRefused, SessionLocked
 from .finding import Finding, Place
 from .fs import Fs, OsFs, write_new
@@ -204,14 +204,16 @@ class _Repairing:
         replace(self._fs, fresh, side)
 
 
-def _holding(history: History, records: list[Seal | Note]) -> tuple[list[Seal | Note], RunningHash]:
+def _holding(history: History, records: list[Record]) -> tuple[list[Record], RunningHash]:
     """The records that are true of the repaired log, and its hash."""
     hashed = RunningHash(history.header)
-    kept: list[Seal | Note] = [one for one in records if isinstance(one, Note)]
+    kept: list[Record] = [one for one in records if isinstance(one, Note)]
     for seal in sorted((one for one in records if isinstance(one, Seal)), key=lambda one: one.seq):
         hashed.extend(history.events[hashed.length : seal.seq])
         if hashed.seal(seal.time) == seal:
             kept.append(seal)
+    sealed = max((one.seq for one in kept if isinstance(one, Seal)), default=0)
+    kept += [one for one in records if isinstance(one, ShownRequest) and one.seq <= sealed]
     hashed.extend(history.events[hashed.length :])
     return kept, hashed
 

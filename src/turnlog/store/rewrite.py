@@ -15,7 +15,7 @@ from typing import Final
 
 from turnlog.log import AnyEvent, SessionHeader
 
-from .attest import ATTEST_NAME, Note, Seal, attest_line
+from .attest import ATTEST_NAME, Record, attest_line
 from .encode import lines_of
 from .errors import SessionLocked, WriteFailed
 from .fs import TEMPORARY, Fs, write_all, write_new
@@ -108,7 +108,7 @@ def replace(fs: Fs, new: Path, name: Path) -> None:
     fs.sync_directory(name.parent)
 
 
-def attest(fs: Fs, directory: Path, *records: Seal | Note) -> None:
+def attest(fs: Fs, directory: Path, *records: Record) -> None:
     """Add to what is attested about the session in *directory*."""
     path = directory / ATTEST_NAME
     data = b"".join(map(attest_line, records))

@@ -115,6 +115,14 @@ def verify(source: str | Path | bytes, *, vocabulary: Vocabulary = Vocabulary.co
         found.append(
             Finding(code=proof.state, severity="fault", text=f"{proof}.", place=Place(path=opened.name), seq=proof.at)
         )
+    for one in proof.unproven:
+        saying = (
+            f"what the model was shown at t{one.turn}.s{one.step}.a{one.attempt} is not what the log says now: "
+            f"{one.messages} messages were attested when it had {one.seq} events."
+        )
+        found.append(
+            Finding(code="unproven", severity="fault", text=saying, place=Place(path=opened.name), seq=one.seq)
+        )
     return Report(path, tuple(found), session, proof)
 
 

@@ -57,6 +57,8 @@ def _attested(screen: Screen, proof: Proof) -> None:
     """How far the seals beside the log prove it, and what its writers noted there."""
     if proof.state not in ("altered", "shorter"):  # those are findings already
         screen.line(f"  seals: {proof}")
+    if proof.requests:
+        screen.line(f"  requests: {proof.requests} are proven to be what the log says the model was shown")
     for note in proof.notes:
         screen.line(f"  noted at {note.seq} events: {note.text}")
     if proof.unreadable:
@@ -103,6 +105,8 @@ def _view(report: Report, name: str, forensic: bool) -> dict[str, Any]:
             "at": report.proof.at,
             "missing": report.proof.missing,
             "unreadable": report.proof.unreadable,
+            "requests": report.proof.requests,
+            "unproven": [plain(one) for one in report.proof.unproven],
             "notes": [plain(note) for note in report.proof.notes],
         },
         "torn": None if session is None or session.torn is None else session.torn._asdict(),
