@@ -276,3 +276,15 @@ def test_a_provider_that_refuses_for_a_while_is_asked_again(home: Home) -> None:
     assert "llm/retry" in done.stdout
     said = [event.data.message.text for event in home.session.select(UserMessage)]
     assert said[0] == "Go."
+
+
+def test_redact_keeps_secrets_out_of_the_log_and_from_the_model(home: Home) -> None:
+    key = "AKIAIOSFODNN7EXAMPLE"
+    with LoopbackServer([[text("I see.")]]) as server:
+        done = home.run(server, "run", f"My key is {key}.", "--redact")
+        sent = server.requests[0].body
+
+    assert done.returncode == 0
+    assert key.encode() not in sent
+    assert key not in home.session.derive_messages()[0].text
+    assert key.encode() not in latest([home.path / "sessions"]).read_bytes()

@@ -26,7 +26,7 @@ from turnlog.events import (
 )
 from turnlog.log import AnyEvent, Session, SessionEvent, is_event
 from turnlog.model import Model
-from turnlog.tools import Approvals, Pipeline, Tool, Toolbox
+from turnlog.tools import Approvals, Call, Pipeline, Result, Tool, Toolbox
 
 from .attempt import Attempts
 from .checkpoint import Checkpoints
@@ -107,6 +107,7 @@ class Agent:
             workspace=Path(workspace or session.header.cwd or "."),
             approvals=approvals,
             spill=None if spill is None else Path(spill),
+            late=self._late,
         )
         prompt = Prompt(session, system, contexts)
         sampling = Sampling(max_tokens, temperature, reasoning_effort, None if stop is None else tuple(stop))
@@ -338,6 +339,10 @@ class Agent:
             future.set_result(result)
 
     # -- models -------------------------------------------------------------------------------------------------
+
+    def _late(self, call: Call, result: Result) -> None:
+        """A tool that was given up on has ended after all: too late for the log, not for the record beside it."""
+        self.session.note(f"{call.name} ({call.call_id}) gave a result after it was given up on: {result.text[:1000]}")
 
     def _given(self, model: str | Model) -> Model:
         if not isinstance(model, str):

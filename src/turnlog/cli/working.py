@@ -66,6 +66,9 @@ _MaxSeconds: TypeAlias = Annotated[
     float | None, typer.Option("--max-seconds", min=0, metavar="S", show_default=False, help="Per turn.")
 ]
 _NoStream: TypeAlias = Annotated[bool, typer.Option("--no-stream", help="Ask for whole answers.")]
+_Redact: TypeAlias = Annotated[
+    bool, typer.Option("--redact", help="Keep keys, tokens and passwords out of the log, and from the model.")
+]
 _Headless: TypeAlias = Annotated[
     bool, typer.Option("--headless", help="Nobody is there: ask nothing, and go on when the terminal goes away.")
 ]
@@ -98,6 +101,7 @@ def _run(
     max_steps: _MaxSteps = None,
     max_seconds: _MaxSeconds = None,
     no_stream: _NoStream = False,
+    redact: _Redact = False,
     headless: _Headless = False,
     as_json: AsJson = False,
 ) -> None:
@@ -117,7 +121,7 @@ def _run(
 
     options = Options(
         model, base_url, workspace, root, system, allow or [], ask or [], deny or [], _action(approve),
-        max_tokens, max_steps, max_seconds, not no_stream, headless, as_json,
+        max_tokens, max_steps, max_seconds, not no_stream, redact, headless, as_json,
     )  # fmt: skip
     run(screen_of(context), task, options)
 
@@ -137,6 +141,7 @@ def _chat(
     max_steps: _MaxSteps = None,
     max_seconds: _MaxSeconds = None,
     no_stream: _NoStream = False,
+    redact: _Redact = False,
 ) -> None:
     """Talk with an agent, line by line.
 
@@ -150,7 +155,7 @@ def _chat(
 
     options = Options(
         model, base_url, workspace, root, system, allow or [], ask or [], deny or [], _action(approve),
-        max_tokens, max_steps, max_seconds, not no_stream, False, False,
+        max_tokens, max_steps, max_seconds, not no_stream, redact, False, False,
     )  # fmt: skip
     chat(screen_of(context), options)
 
@@ -181,6 +186,7 @@ def _resume(
     max_steps: _MaxSteps = None,
     max_seconds: _MaxSeconds = None,
     no_stream: _NoStream = False,
+    redact: _Redact = False,
     headless: _Headless = False,
     as_json: AsJson = False,
 ) -> None:
@@ -201,6 +207,6 @@ def _resume(
         session, task = None, session
     options = Options(
         model, base_url, workspace, None, system, allow or [], ask or [], deny or [], _action(approve),
-        max_tokens, max_steps, max_seconds, not no_stream, headless, as_json,
+        max_tokens, max_steps, max_seconds, not no_stream, redact, headless, as_json,
     )  # fmt: skip
     resume(screen_of(context), Which(session, latest or session is None, roots or []), task, options, force=force)

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from turnlog.events import Vocabulary
-from turnlog.log import Session
+from turnlog.log import Redactor, Session
 
 from .attest import RunningHash
 from .base import Store, open_stored
@@ -49,11 +49,16 @@ class LiveStore:
         self._closed = False
 
     async def create(
-        self, *, cwd: str | Path | None = None, id: str | None = None, vocabulary: Vocabulary = Vocabulary.core
+        self,
+        *,
+        cwd: str | Path | None = None,
+        id: str | None = None,
+        vocabulary: Vocabulary = Vocabulary.core,
+        redact: Redactor | None = None,
     ) -> Session:
-        """A new session. Nothing is stored before its first event."""
+        """A new session. Nothing is stored before its first event. *redact*: see :class:`Session`."""
         where = None if cwd is None else str(Path(cwd).resolve())
-        session = Session(id, cwd=where, vocabulary=vocabulary)
+        session = Session(id, cwd=where, vocabulary=vocabulary, redact=redact)
         self.keep(session)
         return session
 
@@ -63,7 +68,9 @@ class LiveStore:
         self.store.create(session.header)
         self._keep(session, lines=0, written=0, hash=RunningHash(session.header))
 
-    async def resume(self, session_id: str, *, vocabulary: Vocabulary = Vocabulary.core) -> Session:
+    async def resume(
+        self, session_id: str, *, vocabulary: Vocabulary = Vocabulary.core, redact: Redactor | None = None
+    ) -> Session:
         """Go on with a stored session: a torn tail is cut, closers for what its writer left open are appended, then
         ``session/end-seed``; all of it durable before this returns.
 
@@ -79,7 +86,7 @@ class LiveStore:
         taking = self._taking[session_id] = _Taking(self.store, session_id, vocabulary)
         try:
             stored, lines, hashed = await asyncio.to_thread(taking.take)
-            session = Session.resumed(stored)
+            session = Session.resumed(stored, redact=redact)
         except BaseException:
             taking.abandon()
             raise

@@ -26,7 +26,7 @@ from turnlog.events import (
     TurnEnd,
     TurnEndReason,
 )
-from turnlog.log import AnyEvent, Session
+from turnlog.log import AnyEvent, Redactor, Session
 from turnlog.model import HttpModel, UnknownProvider, open_model
 from turnlog.store import LiveStore, open_store
 from turnlog.store.discover import own_root
@@ -75,6 +75,7 @@ class Options:
     max_steps: int | None
     max_seconds: float | None
     stream: bool
+    redact: bool
     headless: bool
     as_json: bool
 
@@ -123,7 +124,7 @@ def _run(screen: Screen, main: Callable[[], Coroutine[None, None, int]]) -> int:
 async def _new(screen: Screen, options: Options) -> AsyncIterator[_Work]:
     workspace = _workspace(options.workspace or Path.cwd())
     async with open_store(options.root) as store:
-        session = await store.create(cwd=workspace)
+        session = await store.create(cwd=workspace, redact=_redactor(options))
         where = options.root or own_root()
         directory = where / encode_project(session.header.cwd) / encode_session(session.id)
         async with _work(screen, store, session, workspace, directory, options) as work:
@@ -138,7 +139,7 @@ async def _stored(screen: Screen, which: Which, options: Options, force: bool) -
     stored = load(file)
     workspace = _workspace(options.workspace or Path(stored.header.cwd or Path.cwd()))
     async with open_store(file.absolute().parents[2], adopt=force) as store:
-        session = await store.resume(stored.header.id)
+        session = await store.resume(stored.header.id, redact=_redactor(options))
         async with _work(screen, store, session, workspace, file.parent, options) as work:
             yield work
 
@@ -340,6 +341,10 @@ def _model(screen: Screen, session: Session, options: Options) -> HttpModel:
             raise
     screen.hint(f"the session's model {name} has no provider here; {usual} goes on, --model chooses another")
     return open_model(usual, base_url=options.base_url, stream=options.stream)
+
+
+def _redactor(options: Options) -> Redactor | None:
+    return Redactor() if options.redact else None
 
 
 def _workspace(directory: Path) -> Path:
