@@ -21,7 +21,21 @@ from tests.agent.harness import AT_ONCE, agent_of, call, echo, kinds, text
 from tests.agent.points import Points, alive, children, others
 from turnlog.agent import Agent, Context, Enter, PreStep, Reject, TurnStopping
 from turnlog.bus import Next, Outcome
-from turnlog.events import CancelledByHook, CancelledByParent, ToolCall, ToolCallBlock, ToolResult
+from turnlog.events import (
+    AssistantChunk,
+    AssistantMessage,
+    CancelledByHook,
+    CancelledByParent,
+    Finish,
+    FinishError,
+    LlmRetry,
+    StepEnd,
+    StepStart,
+    TextDelta,
+    ToolCall,
+    ToolCallBlock,
+    ToolResult,
+)
 from turnlog.model import error, reasoning, usage, wait
 from turnlog.tools import Approvals, ToolContext, tool
 from turnlog.tools.builtin.bash import bash
@@ -82,6 +96,8 @@ class Scene:
                 points.counting = True
                 running = asyncio.ensure_future(self.run(agent))
                 await asyncio.wait([running])
+                if how == "run task.cancel":  # the cancel is passed on once all is closed
+                    assert agent.status == "idle"
                 await agent.when_idle()
             if not points.reached:
                 running.result()
@@ -120,6 +136,7 @@ class Scene:
         assert sorted(results) == sorted(calls)
         if "turn/start" in types:
             assert [one for one in types if not one.startswith("agent/inbox")][-1] == "turn/end"
+        assert not unsaid(session)
         await self.no_process()
         # the next turn works, on the same agent and log
         length = len(session)
@@ -135,6 +152,22 @@ class Scene:
         raise AssertionError(f"left behind: {children()} {[one for one in started if alive(one)]}")
 
 
+def unsaid(session: turnlog.Session) -> list[int]:
+    """Where a step ended although text that had been shown is in no message."""
+    lost, shown = [], False
+    for event in session.events:
+        match event.data:
+            case StepStart() | LlmRetry() | AssistantMessage():
+                shown = False
+            case AssistantChunk(chunk=TextDelta(text=said)):
+                shown = shown or bool(said.strip())
+            case AssistantChunk(chunk=Finish(reason=FinishError())):
+                shown = False  # it failed, and says so
+            case StepEnd() if shown:
+                lost.append(event.seq)
+    return lost
+
+
 class Busy(Scene):
     """Hooks, contexts, a retry, parallel and threaded tools, steering, several steps."""
 
@@ -143,7 +176,7 @@ class Busy(Scene):
             [reasoning("Hm."), text("So, "), error("RATE_LIMIT")],
             [text("Look."), call("slow"), call("quick"), call("echo", text="x"), usage(5, 5)],
             [wait(0), call("threaded"), call("nobody")],
-            [text("Do", "ne."), usage(7, 1)],
+            [text("Do"), wait(0), text("ne."), usage(7, 1)],
         ]
         agent = agent_of(
             *answers,

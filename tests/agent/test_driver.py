@@ -372,6 +372,28 @@ async def test_a_hook_that_swallows_the_cancel_does_not_go_on() -> None:
     assert "step/start" not in kinds(agent.session)
 
 
+async def test_a_hook_that_swallows_the_cancel_of_the_drivers_task_only_delays_it() -> None:
+    reached = asyncio.Event()
+
+    async def deaf(event: TurnStopping) -> None:
+        reached.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            event.agent.steer("On and on.")
+
+    agent = agent_of("one", "two", "never")
+    agent.on(TurnStopping, deaf)
+    running = asyncio.ensure_future(agent.run("Go."))
+    await reached.wait()
+
+    agent._driver._task.cancel()  # type: ignore[union-attr]
+
+    assert (await within(5, running)).reason == Aborted(CancelledByDisposal())
+    assert len(script(agent).requests) == 2
+    assert agent.status == "idle"
+
+
 async def test_a_foreign_cancellation_is_an_error_of_whoever_raised_it() -> None:
     async def confused(event: PreStep, next: Onward) -> Entered:
         raise Cancelled(CancelledByUser())
