@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
+import turnlog
 from tests.agent.harness import agent_of, call, echo, script, text
 from tests.conftest import Prove
 from turnlog.agent import Agent
@@ -49,8 +51,11 @@ class Keeper:
     def __init__(self) -> None:
         self.proofs: list[RequestProof] = []
 
-    def attest(self, proof: RequestProof) -> None:
+    def keep_proof(self, proof: RequestProof) -> None:
         self.proofs.append(proof)
+
+    def keep_note(self, text: str) -> None:
+        raise AssertionError(text)
 
     async def durable(self, _length: int) -> Any:
         return None
@@ -146,6 +151,29 @@ async def test_a_request_that_is_refused_is_not_attested() -> None:
     await agent.run("Go.")
 
     assert keeper.proofs == []
+
+
+async def test_a_stored_session_has_a_proof_for_every_attempt_and_verify_recomputes_them(tmp_path: Path) -> None:
+    async with turnlog.open_store(tmp_path) as store:
+        session = await store.create()
+        agent = agent_of(error("SERVER"), [call("echo", text="x")], "done", "more", tools=[echo], session=session)
+        await agent.run("One.")
+        await agent.run("Two.")
+    (log,) = tmp_path.rglob("session.jsonl")
+    (beside,) = tmp_path.rglob("attest.jsonl")
+    records = [json.loads(line) for line in beside.read_text().splitlines()]
+
+    proofs = [one for one in records if one["type"] == "proof"]
+    assert [(one["turn"], one["step"], one["attempt"]) for one in proofs] == [
+        (1, 1, 1),
+        (1, 1, 2),
+        (1, 2, 1),
+        (2, 1, 1),
+    ]
+    assert turnlog.verify(log).findings == ()
+
+    beside.write_text(beside.read_text().replace(proofs[2]["chain"], "0" * 64))
+    assert turnlog.verify(log).findings != ()
 
 
 @pytest.mark.parametrize("form", ["plain", "replaced"])

@@ -25,6 +25,7 @@ from turnlog.events import (
     UserMessage,
 )
 from turnlog.log import Session
+from turnlog.log.redaction import Redactor
 from turnlog.model import ModelInfo, Request, ScriptedModel
 from turnlog.model.hooks import LlmStream
 from turnlog.tools import tool
@@ -107,6 +108,16 @@ async def test_a_header_is_logged_once_per_agent_and_then_only_when_it_changes()
     again = agent_of("x", tools=[echo, more], system="Be brief.", session=Session.resumed(agent.session))
     await again.run("5")
     assert [why for why, _ in headers(again.session)] == ["initial", "change", "resume"]
+
+
+async def test_a_header_with_a_secret_in_it_is_logged_once_and_the_model_does_not_see_the_secret() -> None:
+    session = Session(redact=Redactor())
+    agent = agent_of(*"abc", session=session, system="The key is sk-proj-" + "a1B2" * 12)
+    for prompt in "123":
+        await agent.run(prompt)
+
+    assert len(headers(session)) == 1
+    assert all("[redacted:" in (one.header.system or "") for one in script(agent).requests)
 
 
 async def test_a_system_prompt_may_be_computed_and_an_empty_one_is_left_out() -> None:

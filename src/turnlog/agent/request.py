@@ -60,6 +60,8 @@ class Requests:
         logged = session.project(HEADERS)
         self._stored = logged[-1] if logged else None
         self._header: Header | None = None
+        self._asked: Header | None = None
+        """What the last logged header was before the log took secrets out of it."""
         self._context = _last_context(session)
 
     @property
@@ -115,12 +117,11 @@ class Requests:
         )
 
     def _log_header(self, header: Header) -> Header:
-        if header == self._header:
-            assert self._header is not None
+        if self._header is not None and header == self._asked:
             return self._header
         first = "initial" if self._stored is None else "resume"
         event = self._session.append(RequestHeader(header=header, reason="change" if self._header else first))
-        self._header = event.data.header
+        self._header, self._asked = event.data.header, header
         return self._header
 
     def _log_context(self, info: ModelInfo) -> None:
