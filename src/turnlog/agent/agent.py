@@ -216,6 +216,9 @@ class Agent:
     async def run(self, said: Input, *, output: type[T] | None = None) -> RunResult[T] | RunResult[None]:
         """Queue input, and wait for the turn that takes it to end.
 
+        A prompt that is withdrawn, or stays parked when the agent goes idle, gives ``Aborted`` and no turn. Raises what
+        keeps the log from opening a turn, and ``AgentClosed``.
+
         *output*: a type the answer has to have; it is ``result.output``. Cancelling the wait cancels the turn (and
         what else is queued), waits until it is closed, and passes the cancellation on.
         """
