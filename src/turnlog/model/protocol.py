@@ -39,8 +39,9 @@ class Model(Protocol):
     def stream(self, request: Request) -> AsyncGenerator[StreamChunk, None]:
         """The answer, chunk by chunk, ending with a ``Finish``.
 
-        A failure is the last chunk (``Finish(FinishError(failure))``), not an exception; what is raised nevertheless
-        is a bug of the adapter. Cancelling, or closing the generator early, closes the connection.
+        A failure is the last chunk (``Finish(FinishError(failure))``), not an exception. What is raised nevertheless
+        is logged as a failure with the code ``UNKNOWN``, a stream that ends without ``Finish`` as ``STREAM_CLOSED``.
+        Cancelling, or closing the generator early, closes the connection.
         """
         ...
 

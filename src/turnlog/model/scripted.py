@@ -129,7 +129,7 @@ def reasoning(*pieces: str) -> Reasoning:
     return Reasoning(pieces)
 
 
-def call(name: str, *pieces: str, id: str | None = None, **arguments: Json) -> Call:
+def call(name: str, /, *pieces: str, id: str | None = None, **arguments: Json) -> Call:
     """A tool call. Arguments are given by name, or as raw text in one or more pieces.
 
     Without *id* the calls of a model are named ``call_1``, ``call_2``, …
