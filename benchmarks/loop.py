@@ -355,37 +355,29 @@ async def _many(base_url: str, root: str, agents: int, pieces: int, pause: float
             made.append(await stack.enter_async_context(Agent(session, model)))
         if shared:  # httpx is imported and its client made with the first request
             await _warm(shared)
-        idle = await _idle()
         lags: list[float] = []
         watch = asyncio.create_task(_watch(lags))
-        began, used = time.perf_counter(), time.process_time()
+        began, used, queued = time.perf_counter(), time.process_time(), _queued()
         await asyncio.gather(*(_late(agent, number * pause / agents) for number, agent in enumerate(made)))
-        seconds, cpu = time.perf_counter() - began, time.process_time() - used
+        seconds, cpu, queued = time.perf_counter() - began, time.process_time() - used, _queued() - queued
         watch.cancel()
         chunks = sum(len(list(agent.session.select(AssistantChunk))) for agent in made)
     if shared:
         await shared.aclose()
     return {
-        "p99": _p99(lags),
+        "p99": sorted(lags)[int(len(lags) * 0.99)],
         "max": max(lags),
-        "idle": idle,
+        "queued": queued / seconds,
         "rate": chunks / seconds,
         "cpu": cpu / seconds,
         "seconds": seconds,
     }
 
 
-async def _idle() -> float:
-    """The same with nothing running here: what the machine adds."""
-    lags: list[float] = []
-    watch = asyncio.create_task(_watch(lags))
-    await asyncio.sleep(1)
-    watch.cancel()
-    return _p99(lags)
-
-
-def _p99(figures: list[float]) -> float:
-    return sorted(figures)[int(len(figures) * 0.99)]
+def _queued() -> float:
+    """Seconds that this thread was ready and had no processor, because other programs had them; 0 where unknown."""
+    told = Path("/proc/thread-self/schedstat")
+    return int(told.read_text().split()[1]) / 1e9 if told.exists() else 0.0
 
 
 async def _late(agent: Agent, seconds: float) -> None:
