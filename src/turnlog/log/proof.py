@@ -13,9 +13,22 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Protocol
 
+import msgspec
 from msgspec import UNSET
 
-from turnlog.events import Header, RequestHeader
+from turnlog.events import (
+    Block,
+    Header,
+    Message,
+    ModelSource,
+    ReasoningBlock,
+    RequestHeader,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolSource,
+    UserSource,
+)
 from turnlog.events.canonical import canonical
 from turnlog.events.lossless import dump
 
@@ -58,8 +71,38 @@ class ProofKeeper(Protocol):
         ...
 
 
+_PLAIN: Final = frozenset({TextBlock, ReasoningBlock, ToolCallBlock})
+
+_sorted: Final = msgspec.json.Encoder(order="sorted").encode
+
+
 def _digest(event: AnyEvent) -> bytes | None:
-    return None if event.message is None else sha256(canonical(event.message_json)).digest()
+    message = event.message
+    return None if message is None else sha256(_canonical(event, message)).digest()
+
+
+def _canonical(event: AnyEvent, message: Message) -> bytes:
+    """The canonical JSON of an event's message. Of most it is the typed message with its members sorted: where nothing
+    but text is in it, and the stored data is just what its types say (so that no unknown member is left out)."""
+    if _is_plain(message) and dump(event.data) == event.raw:
+        try:
+            return _sorted(message)
+        except UnicodeEncodeError:  # a lone surrogate of a foreign log
+            pass
+    return canonical(event.message_json)
+
+
+def _is_plain(message: Message) -> bool:
+    source = type(message.source)
+    if source is ModelSource:
+        known = message.source.replay_state is None  # type: ignore[union-attr]  # narrowed by type
+    else:
+        known = source is UserSource or source is ToolSource
+    return known and all(type(block) in _PLAIN or _is_plain_result(block) for block in message.content)
+
+
+def _is_plain_result(block: Block) -> bool:
+    return type(block) is ToolResultBlock and all(type(inner) in _PLAIN for inner in block.content)
 
 
 DIGESTS: Final[Projector[bytes]] = Projector("message digests", _digest)
