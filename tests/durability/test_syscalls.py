@@ -33,6 +33,8 @@ FAULTS: Final = {
     "unlink": ("error=EIO", "signal=KILL"),
     "flock": ("error=EINTR", "signal=KILL"),
 }
+LEAST: Final = 300
+"""Points that the whole proof has to fail at."""
 SAYS: Final = re.compile(rb"(?m)^(\d+) +(\w+)\(")
 
 
@@ -68,6 +70,7 @@ def test_no_failing_system_call_loses_what_was_durable(
     tmp_path: Path, strace: list[str], record_property: Callable[[str, object], None]
 ) -> None:
     points = [point for encoding in ("plain", "zstd") for point in _points(tmp_path, strace, encoding)]
+    assert len(points) >= LEAST, f"the work makes too few calls: {len(points)} points"
     if not FULL:
         points = random.Random(len(points)).sample(points, 15)
     ends: Counter[str] = Counter()
@@ -78,6 +81,7 @@ def test_no_failing_system_call_loses_what_was_durable(
             error.add_note(f"{point} in {tmp_path / str(number)}")
             raise
     assert ends["not reached"] <= len(points) // 10
+    assert not FULL or len(points) - ends["not reached"] >= LEAST
     told = ", ".join(f"{count} {end}" for end, count in sorted(ends.items()))
     record_property("proof", f"system calls made to fail: {len(points)} ({told}), 0 durable events lost")
 

@@ -21,7 +21,9 @@ TRIES: Final = 4
 
 
 async def work(root: Path, tell: Tell, *, compressed: bool) -> None:
-    """Create, write, release, resume, write, fork; some barriers wait, some events are only written."""
+    """Create, write, release, resume, write, fork, both take turns; some barriers wait, some events are only written.
+
+    How many calls this makes should hang on no clock: what waits for nothing is written with what does."""
     store = telling_store(root, tell, compressed=compressed)
     session = await store.create(id="s", cwd="/fixed", vocabulary=WITH_PLUGINS)
     session.append(user("hello", "m0"))
@@ -39,21 +41,35 @@ async def work(root: Path, tell: Tell, *, compressed: bool) -> None:
     session.append(chunk(TextDelta(0, "cut off ")))
     await store.release(session)
     tell({"durable": "s", "events": len(session)})
-    session = await _resumed(store)
+    session = await _resumed(store, "s")
     tell({"durable": "s", "events": len(session)})
     session.append(user("again", "m1"))
     await _durable(session, tell)
     child = session.fork(4, id="t")
     store.keep(child)
     await _durable(child, tell)
-    session.append(TurnStart(turn=2))
-    session.append(StepStart(turn=2, step=1))
-    session.append(answer(TextBlock("hi"), turn=2, id="a2"))
-    close_step(session, turn=2)
-    close_turn(session, turn=2)
+    await store.release(child)
+    tell({"durable": "t", "events": len(child)})
+    child = await _resumed(store, "t")
+    tell({"durable": "t", "events": len(child)})
+    for turn in range(2, 6):
+        for one in (session, child):
+            await _turn(one, turn, tell)
     await store.close()
     for one in (session, child):
         tell({"durable": one.id, "events": len(one)})
+
+
+async def _turn(session: Session, turn: int, tell: Tell) -> None:
+    """A prompt that is durable before it is answered, and its answer."""
+    session.append(TurnStart(turn=turn))
+    session.append(StepStart(turn=turn, step=1))
+    await _durable(session, tell)
+    session.append(answer(TextBlock("hi"), turn=turn, id=f"a{turn}"))
+    close_step(session, turn=turn)
+    close_turn(session, turn=turn)
+    if turn % 2:
+        await _durable(session, tell)
 
 
 async def _durable(session: Session, tell: Tell) -> None:
@@ -69,13 +85,13 @@ async def _durable(session: Session, tell: Tell) -> None:
     raise AssertionError(f"session {session.id} was refused {TRIES} times")
 
 
-async def _resumed(store: LiveStore) -> Session:
+async def _resumed(store: LiveStore, session_id: str) -> Session:
     for _ in range(TRIES):
         try:
-            return await store.resume("s", vocabulary=WITH_PLUGINS)
+            return await store.resume(session_id, vocabulary=WITH_PLUGINS)
         except WriteFailed:
             continue
-    raise AssertionError(f"resuming was refused {TRIES} times")
+    raise AssertionError(f"resuming {session_id} was refused {TRIES} times")
 
 
 def main(root: str, encoding: str, descriptor: str) -> None:
