@@ -7,6 +7,7 @@ and a new agent on a resumed session goes on where the old one was.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -144,7 +145,7 @@ class Agent:
         """Checkpoints, retries and pruning are listeners like any other; they are just there first."""
         Checkpoints(self.session).listen(self.bus)
         pruner = Pruner(self)
-        self.bus.on(PreStep, pruner.before_step)
+        self.bus.on(PreStep, pruner.before_step, deadline=None)
         self.bus.on(RequestError, pruner.on_error)
         self.bus.on(RequestError, Retries(self, retry).on_error, deadline=None)
         self._facts = self.bus.attach(self.session)
@@ -278,13 +279,23 @@ class Agent:
 
         Closing it early (leaving the loop with ``break`` and ``aclose``) cancels the turn and waits for its end.
         """
-        queue: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
-        subscription = self.session.subscribe(queue.put_nowait)
+        told: deque[AnyEvent] = deque()
+        news = asyncio.Event()
+
+        def tell(event: AnyEvent) -> None:
+            told.append(event)
+            news.set()
+
+        subscription = self.session.subscribe(tell)
         task = asyncio.ensure_future(self._run(_message(said)))
-        task.add_done_callback(lambda _: queue.put_nowait(None))
+        task.add_done_callback(lambda _: news.set())
         try:
-            while (event := await queue.get()) is not None:
-                yield event
+            while told or not task.done():
+                while told:
+                    yield told.popleft()
+                news.clear()
+                if not task.done():
+                    await news.wait()
         finally:
             subscription.close()
             if not task.done():

@@ -201,19 +201,20 @@ def _chunk(data: bytes) -> bytes:
 
 def _streamed(events: Iterable[Step], how: Reply) -> Iterator[Step]:
     """HTTP around a stream, in as few writes as it asks for."""
-    head, body = _STREAM_HEAD, b""
+    head: bytes = _STREAM_HEAD
+    body: list[bytes] = []
     for step in _shaped(events, how):
         if isinstance(step, bytes):
-            body += step
+            body.append(step)
             if not how.pause:
                 continue
         if head or body:
-            yield head + _chunk(body)
-        head = body = b""
+            yield head + _chunk(b"".join(body))
+        head, body = b"", []
         yield Wait(how.pause) if isinstance(step, bytes) else step
         if isinstance(step, Drop):
             return
-    yield head + _chunk(body) + b"0\r\n\r\n"
+    yield head + _chunk(b"".join(body)) + b"0\r\n\r\n"
 
 
 def _shaped(events: Iterable[Step], how: Reply) -> Iterator[Step]:
