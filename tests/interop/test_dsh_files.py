@@ -39,6 +39,7 @@ from turnlog.events import (
 )
 from turnlog.events.header import CallConfig, Header
 from turnlog.log.event import Replace
+from turnlog.store import convert, list_sessions
 
 pytestmark = [
     pytest.mark.interop,
@@ -248,17 +249,34 @@ def _streaming(id: str) -> Session:
     return session
 
 
-def test_dsh_loads_a_fork_within_an_attempt(dsh: Path, tmp_path: Path) -> None:
+def test_dsh_loads_a_fork_within_an_attempt_and_its_migrations_refuse_it(dsh: Path, tmp_path: Path) -> None:
+    """The closer of the fork cites chunks of the parent, and dsh wants both on one side of the end of the seed."""
     child = _streaming("parent").fork(id="child")
     keep(tmp_path, [child], "zstd")
-    passes(verdicts(dsh, tmp_path, "zstd")["child"], child)
+    theirs = verdicts(dsh, tmp_path, "zstd")["child"]
+    passes(theirs, child)
+    assert "inherited Session cut 5 splits one Assistant attempt" in str(refusal(theirs))
 
 
-@pytest.mark.xfail(strict=True, reason="the closer of a fork cites the parent's chunks: 'cut 5 splits one attempt'")
-def test_dsh_migrates_a_fork_within_an_attempt(dsh: Path, tmp_path: Path) -> None:
-    child = _streaming("parent").fork(id="child")
-    keep(tmp_path, [child], "zstd")
-    migrates(verdicts(dsh, tmp_path, "zstd")["child"], child)
+@ENCODINGS
+def test_dsh_migrates_what_is_converted_for_it_of_forks_at_any_event(dsh: Path, tmp_path: Path, encoding: str) -> None:
+    parents = [*(driven(seed, size=200) for seed in range(6)), _streaming("parent")]
+    children = [parent.fork(at, id=f"{parent.id}-{at}") for parent in parents for at in range(len(parent) + 1)]
+    keep(tmp_path / "forks", children, encoding)
+    keep(tmp_path / "root", parents[:1], encoding)  # a new session has the encoding of its root
+    moved = 0
+    for log in sorted((tmp_path / "forks").glob("*/*/session.jsonl*")):
+        done = convert(log, tmp_path / "root", id=turnlog.load(log).id, for_dsh=True)
+        moved += [one.code for one in done.losses] == ["seed"]
+    refused = [one for one in verdicts(dsh, tmp_path / "forks", encoding).values() if refusal(one) is not None]
+    assert len(refused) == moved > 5
+    found = verdicts(dsh, tmp_path / "root", encoding)
+    made = {one.id: turnlog.load(one.path) for one in list_sessions([tmp_path / "root"])}
+    assert found.keys() == made.keys() > {child.id for child in children}
+    for child in children:
+        passes(found[child.id], made[child.id])
+        migrates(found[child.id], made[child.id])
+        assert messages(made[child.id]) == messages(child)
 
 
 # -- from dsh to us and back ----------------------------------------------------------------------------------------

@@ -11,10 +11,23 @@ from typing import Any
 import pytest
 
 from tests.cases.inputs import case
-from tests.rewrite.sessions import NOW, clock, edited, files, messages, write
+from tests.log.sessions import chunk, user
+from tests.rewrite.sessions import NOW, clock, edited, files, messages, where, write
 from tests.store.logs import CORPUS, Log
 from turnlog import Vocabulary, open_store
-from turnlog.events import AssistantChunk, ModelInput, TextBlock, TokenUsage, UsageChunk
+from turnlog.events import (
+    AssistantChunk,
+    ModelInput,
+    RequestHeader,
+    StepStart,
+    TextBlock,
+    TextDelta,
+    TodoWrite,
+    TokenUsage,
+    TurnStart,
+    UsageChunk,
+)
+from turnlog.events.header import CallConfig, Header
 from turnlog.log import Replace
 from turnlog.store import Conversion, LogCorrupt, RewriteRefused, StoredSession, convert, load, verify
 from turnlog.store.convert import MAP_NAME
@@ -380,3 +393,40 @@ def test_model_inputs_of_plugins_keep_their_message_for_dsh(tmp_path: Path) -> N
     (event,) = load(done.path).events
     assert (event.type, event.seq, event.sources) == ("user/message", 0, None)
     assert done.events == 1
+
+
+def test_the_seed_of_a_fork_ends_before_the_answer_it_was_cut_in_for_dsh(tmp_path: Path) -> None:
+    """dsh's migrations refuse a seed that ends inside of an answer."""
+
+    async def forked() -> None:
+        async with open_store(tmp_path / "old") as store:
+            parent = await store.create(id="parent")
+            parent.append(TurnStart(turn=1))
+            parent.append(StepStart(turn=1, step=1))
+            parent.append(user())
+            parent.append(RequestHeader(header=Header(config=CallConfig("acme", "acme-1")), reason="initial"))
+            parent.append(chunk(TextDelta(0, "half ")))
+            parent.append(TodoWrite(todos=()))
+            parent.append(chunk(TextDelta(0, "a sentence")))
+            store.keep(parent.fork(id="child"))
+
+    asyncio.run(forked())
+    old = where(tmp_path / "old", "child", None)
+    before = load(old)
+    done = convert(old, tmp_path / "dsh", for_dsh=True)
+    session = load(done.path)
+    assert [event.type for event in session.events][4:] == [
+        "session/end-seed", "assistant/chunk", "todo/write", "assistant/chunk", "assistant/message", "step/end",
+        "turn/end",
+    ]  # fmt: skip
+    assert (before.header.seed_length, session.header.seed_length) == (7, 4)
+    assert session.event(8).sources == (5, 7)
+    assert [one.data for one in session.events if one.type != "session/end-seed"] == [
+        one.data for one in before.events if one.type != "session/end-seed"
+    ]
+    assert messages(session) == messages(before)
+    assert [(one.code, one.seqs) for one in done.losses] == [("seed", (7,))]
+    assert done.seqs == ((0, 0, 4), (4, 5, 3), (7, 4, 1), (8, 8, 3))
+    done = convert(old, tmp_path / "as-it-is")
+    assert load(done.path).events == before.events
+    assert done.losses == ()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from turnlog.events import Vocabulary
+from turnlog.events import AssistantMessage, EndSeed, Vocabulary
 from turnlog.events.lossless import dump
 from turnlog.events.value import new_id
 from turnlog.log import AnyEvent, SessionHeader
@@ -94,14 +94,15 @@ def convert(
 ) -> Conversion:
     """Make a new session under *root* of a stored one; *id* is fresh unless given.
 
-    *for_dsh* also leaves out events that dsh 0.1 does not know, so that it opens the session. *forensic* takes what is
+    *for_dsh* also leaves out events that dsh 0.1 does not know, so that it opens the session, and ends the seed of a
+    fork before an answer that it was cut in, so that later versions of dsh migrate it. *forensic* takes what is
     readable of a log that strict readers refuse. Raises :class:`LogRefused` without it, and :class:`RewriteRefused`
     when the root has a session of that id already.
     """
     data = source if isinstance(source, bytes) else locate(Path(source))
     name = None if isinstance(data, bytes) else str(data)
     log = read_log(Source(data, forensic=forensic), vocabulary=vocabulary, forensic=forensic)
-    made = _Converted(log, data, known_only=for_dsh, id=id or f"session-{new_id()}")
+    made = _Converted(log, data, for_dsh=for_dsh, id=id or f"session-{new_id()}")
     with writing(Path(root)):
         return made.write(FileStore(Path(root)), name, fs if fs is not None else OsFs(), clock())
 
@@ -109,15 +110,17 @@ def convert(
 class _Converted:
     """A log of any format as format 0."""
 
-    def __init__(self, log: ReadLog, data: bytes | Path, *, known_only: bool, id: str) -> None:
+    def __init__(self, log: ReadLog, data: bytes | Path, *, for_dsh: bool, id: str) -> None:
         self._log = log
         stored = data if isinstance(data, bytes) else data.read_bytes()
         self._hash = hashlib.sha256(stored).hexdigest()
         self._rebuild = Rebuild(id)
-        self._lowering = Lowering(log.format, log.header.id, known_only=known_only)
+        self._lowering = Lowering(log.format, log.header.id, known_only=for_dsh)
         self._others: list[Difference] = []
         self._chunks: list[tuple[int, int, int]] = []
         events = list(self._events(data))
+        if for_dsh and log.format.cites_chunks and log.header.seed_length is not None:
+            events = self._seeded(events, log.header.seed_length)
         self._lowering.learn(events)
         for event in events:
             self._take(event)
@@ -142,6 +145,18 @@ class _Converted:
 
     def _differ(self, code: str, text: str, lost: bool) -> None:
         self._others.append(Difference(code, text, lost))
+
+    def _seeded(self, events: list[AnyEvent], length: int) -> list[AnyEvent]:
+        """The events with the end of the seed before the answer that it was cut in, if it was: dsh's migrations want an
+        answer and the chunks that it cites on one side of it."""
+        first = _split_at(events, length)
+        at = next((place for place, event in enumerate(events) if event.seq == length), None)
+        if first is None or at is None or events[at].type != EndSeed.event_type:
+            return events
+        told = "the seed ends before the answer that it was cut in, whose chunks are no part of it now"
+        self._others.append(Difference("seed", told, True, (length,)))
+        place = next(place for place, event in enumerate(events) if event.seq >= first)
+        return [*events[:place], events[at], *events[place:at], *events[at + 1 :]]
 
     def _take(self, event: AnyEvent) -> None:
         first = len(self._rebuild.events)
@@ -240,3 +255,10 @@ class _Converted:
             "chunks": done.chunks,
             "differences": done.differences,
         }) + b"\n"  # fmt: skip
+
+
+def _split_at(events: Iterable[AnyEvent], length: int) -> int | None:
+    """The first chunk of the answer that a seed of this *length* was cut in, or None."""
+    inside = (event for event in events if event.seq >= length and event.type == AssistantMessage.event_type)
+    cited = (min(event.sources) for event in inside if event.sources and event.surface_op == "append")
+    return next((first for first in cited if first < length), None)
