@@ -19,6 +19,7 @@ from turnlog.testing import LoopbackServer
 COMMANDS = (
     *("run", "chat", "resume"),
     *("ls", "show", "events", "messages", "turn", "call", "sources", "replay", "verify"),
+    *("context", "diff", "fork"),
     *("repair", "convert", "compress", "decompress", "redact", "rm"),
 )
 

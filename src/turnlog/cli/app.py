@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import keeping, working
+from . import comparing, keeping, working
 from .completion import event_types, session_ids
 from .opening import Which, split_words
 from .options import AsJson, AsStored, Latest, Limit, Roots, SessionName, Since, Until, screen_of
@@ -340,6 +340,7 @@ def _verify(
     verify(screen_of(context), Which(session, latest, root or []), forensic=forensic, as_json=as_json)
 
 
+comparing.add_commands(app)
 keeping.add_commands(app)
 
 
