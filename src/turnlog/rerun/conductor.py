@@ -1,0 +1,272 @@
+"""`Conductor`: keeps a rerun in step with its recording.
+
+It hears every event of the new log. Whatever came from outside happens when the new log is as long as the old one was
+then; where the loop waits for something in between, the wait ends there. As soon as an event is of another type than
+the recorded one, the runs have parted: from then on nothing is held back any more, so that the loop comes to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from turnlog.events import AssistantMessage, Payload, UserSource
+from turnlog.log import AnyEvent, Replace, Session, Subscription
+from turnlog.tools import Approvals
+
+from .recording import Action, Cancel, Copy, Insert, Recording, Withdraw
+
+if TYPE_CHECKING:
+    from turnlog.agent import Agent
+
+TICKS: Final = 5
+"""How often other listeners get to run before what was recorded is done in their place."""
+
+Ended = Literal["", "diverged", "cut", "stalled"]
+
+
+class Conductor:
+    """The state of one rerun."""
+
+    def __init__(self, recording: Recording, *, live_from: int | None, approvals: Approvals, patient: bool) -> None:
+        """*live_from*: the seq from which on nothing is recorded. *patient*: others listen, who may act first."""
+        self.recording: Final = recording
+        self.approvals: Final = approvals
+        self.new: Session
+        self.agent: Agent | None = None
+        self.live = live_from == 0
+        self.ended: Ended = ""
+        self.stopped_at = 0
+        """How many events the new log held when it ended."""
+        self.retrying = False
+        self.live_from = live_from or 0
+        self._last_call = 0
+        self._live_from = live_from
+        self.patient = patient
+        self._cancelled: set[int] = set()
+        self._cancelling = False
+        self._moved = asyncio.Event()
+        self._subscription: Subscription | None = None
+        self._cuts: set[int] = set()
+        self._begin_live: Callable[[], object] = lambda: None
+
+    def follow(self, session: Session, cuts: set[int]) -> None:
+        """Hear *session* from now on. At a length in *cuts* the recorded writer was gone."""
+        if self._subscription is not None:
+            self._subscription.close()
+        self.new = session
+        self._cuts = cuts
+        self._subscription = session.subscribe(self._logged)
+        self._prepare(len(session))
+
+    def when_live(self, begin: Callable[[], object]) -> None:
+        """Have *begin* called once nothing is recorded any more."""
+        self._begin_live = begin
+        if self.live:
+            begin()
+
+    def leave(self) -> None:
+        """Hear nothing any more."""
+        if self._subscription is not None:
+            self._subscription.close()
+            self._subscription = None
+
+    @property
+    def open(self) -> bool:
+        """Whether what the loop does next is still compared, and so held to the recording."""
+        return not self.ended and not self.live
+
+    @property
+    def length(self) -> int:
+        """Events of the new log so far."""
+        return len(self.new)
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether a recorded cancel has been done, and its turn is not over."""
+        return self._cancelling
+
+    # -- hearing ------------------------------------------------------------------------------------------------
+
+    def _logged(self, event: AnyEvent) -> None:
+        if self.ended:
+            return
+        if not self.live:
+            recorded = self.recording.at(event.seq)
+            if recorded is None or recorded.type != event.type:
+                self.end("diverged", event.seq + 1)
+                return
+            self._note(event)
+            self._prepare(event.seq + 1)
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    def last_call(self) -> int:
+        """The seq of the call that was started last."""
+        return self._last_call
+
+    def _note(self, event: AnyEvent) -> None:
+        if event.type == "tool/call":
+            self._last_call = event.seq
+        if event.type == "llm/retry":
+            self.retrying = True
+            if self._is_due(event.seq + 1):
+                asyncio.get_running_loop().call_soon(self._do_while_waiting)
+        elif event.type in ("llm/retry-started", "step/end"):
+            self.retrying = False
+        elif event.type == "turn/end":
+            self._cancelling = False
+
+    def _do_while_waiting(self) -> None:
+        while self.open and self.retrying and self.perform():
+            pass
+
+    def _prepare(self, length: int) -> None:
+        """What has to be so before the next event."""
+        if self._live_from is not None and length >= self._live_from:
+            if not self.live:
+                self.live = True
+                self._begin_live()
+            return
+        if policy := self.recording.policies.get(length):
+            self.approvals.policy = cast("Literal['ask', 'deny']", policy)
+        action = self.recording.actions.get(length)
+        if length in self._cuts:
+            self.end("cut", length)
+        elif isinstance(action, Copy) and not self.patient:
+            self._copy(action)
+        elif isinstance(action, Cancel) and self._after_answer(length):
+            self._cancel(length, action)
+
+    def _after_answer(self, length: int) -> bool:
+        """Between an answer and its calls nothing waits: whoever cancels there does it at once."""
+        before = self.recording.at(length - 1)
+        return before is not None and isinstance(before.data, AssistantMessage)
+
+    def end(self, how: Ended, stopped_at: int | None = None) -> None:
+        """Hold nothing back any more; what the loop still does is not looked at."""
+        if self.ended:
+            return
+        self.ended, self.stopped_at = how, self.length if stopped_at is None else stopped_at
+        self._moved.set()
+        if self.agent is not None and self.agent.status == "running":
+            asyncio.get_running_loop().call_soon(self.agent.cancel)
+
+    # -- doing --------------------------------------------------------------------------------------------------
+
+    async def settle(self) -> None:
+        """For where the loop waits: do what is due, after those who may have done it themselves."""
+        for _ in range(TICKS if self.patient and self._is_due(self.length) else 0):
+            await asyncio.sleep(0)
+        while self.open and self.perform():
+            pass
+
+    async def reach(self, length: int) -> None:
+        """Wait until the new log is that long, doing what is due meanwhile."""
+        while True:
+            await self.settle()
+            if not self.open or self.length >= length:
+                return
+            await self._moved.wait()
+
+    async def progress(self, seconds: float) -> bool:
+        """Wait for another event; False when none comes in that time."""
+        try:
+            await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(self._moved.wait())), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _is_due(self, length: int) -> bool:
+        return length in self.recording.actions and length not in self._cancelled
+
+    def perform(self) -> bool:
+        """Do what came from outside at this length; False when nothing did."""
+        at = self.length
+        action = self.recording.actions.get(at)
+        if action is None or at in self._cancelled or not self.open or self.agent is None:
+            return False
+        if isinstance(action, Cancel):
+            self._cancel(at, action)
+            return self.length > at
+        self._do(action)
+        return self.length > at
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Insert():
+                self._insert(action)
+            case Withdraw():
+                self._withdraw(action)
+            case Copy():
+                if self.patient:
+                    self._copy(action)
+                self.new.run_pending()
+            case Cancel():
+                raise AssertionError("cancels are done once")
+
+    def _cancel(self, at: int, action: Cancel) -> None:
+        assert self.agent is not None
+        self._cancelled.add(at)
+        self._cancelling = True
+        self.agent.cancel(action.cause, keep_inbox=not action.withdraws)
+
+    def _insert(self, action: Insert) -> None:
+        agent = self.agent
+        assert agent is not None
+        target: Literal["next-turn", "next-step"] = "next-turn" if action.target == "next-turn" else "next-step"
+        after = self.recording.at(self.length + 1)
+        follows = "" if after is None else after.type
+        idle = agent.status == "idle"
+        wakes = follows == "turn/start" if idle else (target == "next-turn" or follows == "llm/retry-started")
+        if action.start < len(agent.inbox.waiting(target)):
+            agent.inbox.prepend(target, *action.messages)
+        elif len(action.messages) == 1 and wakes:
+            agent.send(action.messages[0], target, wake=True)
+        else:
+            agent.inbox.append(target, *action.messages)
+
+    def _withdraw(self, action: Withdraw) -> None:
+        agent = self.agent
+        assert agent is not None
+        target: Literal["next-turn", "next-step"] = "next-turn" if action.target == "next-turn" else "next-step"
+        waiting = agent.inbox.waiting(target)[action.start : action.start + action.ids]
+        if action.ids == 1 and len(waiting) == 1:
+            if action.instead:
+                agent.inbox.replace(waiting[0].id, action.instead[0])
+            else:
+                agent.inbox.remove(waiting[0].id)
+        elif agent.status == "idle":
+            agent.inbox.clear()
+
+    def _copy(self, action: Copy) -> None:
+        event = action.event
+        payload: Payload = event.data
+        operation = event.surface_op
+        replaces = (operation.start, operation.end) if isinstance(operation, Replace) else None
+        if payload.surface:
+            self.new.call_soon(payload, replaces=replaces, sources=event.sources)
+        else:
+            self.new.call_soon(payload)
+
+    def wake(self) -> bool:
+        """A turn was begun on what waited (somebody waited for it); False when none was."""
+        event = self.recording.at(self.length)
+        agent = self.agent
+        if event is None or event.type != "turn/start" or agent is None or not len(agent.inbox):
+            return False
+        agent._driver.wake()  # there is no other way to ask for it without saying something
+        return True
+
+    # -- after the recording ------------------------------------------------------------------------------------
+
+    def later_prompts(self) -> list[Insert]:
+        """What people said later in the recording, for a rerun that has gone its own way."""
+        return [
+            action
+            for seq, action in sorted(self.recording.actions.items())
+            if seq >= (self._live_from or 0)
+            and isinstance(action, Insert)
+            and any(isinstance(one.source, UserSource) for one in action.messages)
+        ]

@@ -1,0 +1,552 @@
+"""`Recording`: what a log says about everything that the loop did not decide by itself.
+
+A rerun that does not diverge puts every event at the seq that it has in the recording. So all that comes from outside
+is kept by seq: input and its withdrawal, cancels, answers, results, approvals, the request header, the moment when
+another agent went on. What the loop derives from these is not looked at here; that is what the rerun is for.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from turnlog.events import (
+    Aborted,
+    ApprovalAsked,
+    ApprovalDecided,
+    ApprovalPolicy,
+    AssistantChunk,
+    AssistantMessage,
+    CancelCause,
+    Completed,
+    EndSeed,
+    Errored,
+    Finish,
+    Header,
+    InboxSpliced,
+    Interrupted,
+    LlmRetry,
+    MaxTokens,
+    PluginSource,
+    RequestContext,
+    RequestHeader,
+    StepEnd,
+    StepStart,
+    ToolCall,
+    ToolResult,
+    ToolResultBlock,
+    TurnEnd,
+    TurnStart,
+    UserMessage,
+)
+from turnlog.events.codec import decoder_of
+from turnlog.events.lossless import dump
+from turnlog.log import AnyEvent, Replace, Session
+from turnlog.log.header import FORMAT
+from turnlog.tools import Result
+
+from .errors import RerunError
+
+LOOP: Final = frozenset(
+    {
+        *("turn/start", "turn/end", "step/start", "step/end", "user/message", "assistant/chunk", "assistant/message"),
+        *("tool/call", "tool/result", "request/header", "request/context", "agent/inbox/spliced", "session/end-seed"),
+        *("approval/asked", "approval/decided", "approval/policy", "hook/invoked", "hook/result"),
+        *("llm/retry", "llm/retry-started", "compaction/prune"),
+    }
+)
+"""What the loop writes. Everything else came from programs around it."""
+LIMITS: Final = ("STEP_LIMIT", "COST_LIMIT")
+"""Limits of a turn that are checked before a step; the log does not hold the settings."""
+
+_STARTED: Final = "Not run: "
+_decode: Final = decoder_of(UserMessage)
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Somebody said something."""
+
+    target: str
+    start: int
+    messages: tuple[UserMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Messages that waited were taken back, or replaced."""
+
+    target: str
+    ids: int
+    start: int
+    instead: tuple[UserMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Somebody cancelled the turn."""
+
+    cause: CancelCause
+    withdraws: bool
+    """Whether what waited was withdrawn with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A program around the loop logged something."""
+
+    event: AnyEvent
+
+
+Action = Insert | Withdraw | Cancel | Copy
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question about a call, and its answer."""
+
+    seq: int
+    reason: str | None
+    decided: int
+    outcome: str
+
+
+@dataclass(slots=True)
+class Ran:
+    """A call as it was recorded."""
+
+    seq: int
+    call: ToolCall
+    next: int | None = None
+    """The seq of the call that was started next in its step."""
+    answered: int | None = None
+    """The seq of its result."""
+    gate: int | None = None
+    """How long the log has to be before its result may come."""
+    late: int = 0
+    """Which of the results that may come together it is, from the end."""
+    result: Result | None = None
+    asked: Asked | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Here another agent went on."""
+
+    resumed: bool
+    """From the stored log: what was open is closed, and ``session/end-seed`` follows."""
+
+
+@dataclass(slots=True)
+class _Step:
+    first: int
+    turn: int
+    step: int
+    calls: list[Ran] = field(default_factory=list)
+
+
+class Recording:
+    """A session as a script."""
+
+    def __init__(self, session: Session) -> None:
+        """Raises :class:`RerunError` for a log that the loop cannot follow."""
+        self.session: Final = session
+        if session.header.version != FORMAT:
+            raise RerunError(
+                f"session {session.id} is of format {session.header.version}, and the loop writes format {FORMAT}; "
+                "turnlog convert makes a session of it that can be run again"
+            )
+        self.events: Final = list(session.events)
+        if any(event.seq != place for place, event in enumerate(self.events)):
+            raise RerunError(f"session {session.id} has gaps in its events; turnlog repair makes a whole log of it")
+        self.actions: Final[dict[int, Action]] = {}
+        self.boundaries: Final[dict[int, Boundary]] = {}
+        self.calls: Final[dict[int, Ran]] = {}
+        self.policies: Final[dict[int, str]] = {}
+        self._headers: list[int] = []
+        self._contexts: list[int] = []
+        self._snapshots: dict[int, PluginSource | None] = {}
+        self._read()
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def at(self, seq: int) -> AnyEvent | None:
+        """The event there; None past the end."""
+        return self.events[seq] if seq < len(self.events) else None
+
+    # -- requests -----------------------------------------------------------------------------------------------
+
+    def header(self, seq: int) -> Header | None:
+        """The header of a request that was made when the log held *seq* events."""
+        place = bisect_right(self._headers, seq)
+        if not self._headers:
+            return None
+        event = self.events[self._headers[max(place - 1, 0)]]
+        return cast("RequestHeader", event.data).header
+
+    def logs_header(self, seq: int) -> Header | None:
+        """The header, if it is logged right there."""
+        event = self.at(seq)
+        return event.data.header if event is not None and isinstance(event.data, RequestHeader) else None
+
+    def window(self, seq: int) -> int | None:
+        """The context window of that request's route."""
+        after = seq + 1 if self.logs_header(seq) is not None else seq
+        place = bisect_right(self._contexts, after)
+        if not place:
+            return None
+        return cast("RequestContext", self.events[self._contexts[place - 1]].data).context_window
+
+    def streams(self, seq: int) -> bool:
+        """Whether the answer to that request was logged chunk by chunk."""
+        for event in self.events[seq : seq + 64]:
+            match event.data:
+                case AssistantChunk():
+                    return True
+                case AssistantMessage():
+                    return False
+                case StepEnd() | TurnEnd():
+                    return True
+                case _:
+                    pass
+        return True
+
+    def hit_limit(self, seq: int) -> bool:
+        """Whether the output limit cut the answer at *seq*, of which no chunks were logged."""
+        event = self.events[seq]
+        assert isinstance(event.data, AssistantMessage)
+        asked = any(block.__class__.__name__ == "ToolCallBlock" for block in event.data.message.content)
+        for later in self.events[seq + 1 :]:
+            match later.data:
+                case ToolCall():
+                    return False
+                case StepEnd() if asked:
+                    return True
+                case AssistantMessage():
+                    return False
+                case TurnEnd(reason=reason):
+                    return isinstance(reason, MaxTokens)
+                case _:
+                    pass
+        return False
+
+    def failed_by_limit(self, seq: int) -> Errored | None:
+        """The end of the turn at *seq*, if a limit brought it."""
+        event = self.at(seq)
+        match event.data if event is not None else None:
+            case TurnEnd(reason=Errored(error=failure) as reason) if failure.code in LIMITS:
+                return reason
+            case _:
+                return None
+
+    def retry_policies(self, first: int) -> Iterator[Mapping[str, Any]]:
+        """The policies of retries from *first* on."""
+        for event in self.events[first:]:
+            if isinstance(event.data, LlmRetry) and isinstance(event.data.value, Mapping):
+                try:
+                    policy = json.loads(str(event.data.value.get("policyKey")))
+                except ValueError:
+                    continue
+                if isinstance(policy, dict):
+                    yield policy
+
+    # -- contexts -----------------------------------------------------------------------------------------------
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The names of all context sections, in the order of their first snapshot."""
+        found: dict[str, None] = {}
+        for source in self._snapshots.values():
+            for section in () if source is None else source.sections or ():
+                found.setdefault(section.name)
+        return tuple(found)
+
+    def snapshot(self, seq: int, name: str) -> str:
+        """The text of a section when the step was decided upon that began when the log held *seq* events."""
+        event = self.at(seq)
+        reach = seq
+        if event is not None and isinstance(event.data, StepStart):
+            reach = seq + 1
+            while (event := self.at(reach)) is not None and isinstance(event.data, UserMessage):
+                reach += 1
+        shown = [source for place, source in self._snapshots.items() if place < reach]
+        if not shown or shown[-1] is None:
+            return ""
+        return next((one.text for one in shown[-1].sections or () if one.name == name), "")
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        first = self._inherited()
+        step: _Step | None = None
+        open_turn = 0
+        entering = False
+        header_since_turn: int | None = None
+        for seq, event in enumerate(self.events):
+            data = event.data
+            self._index(seq, event)
+            if seq < first:
+                continue
+            was_entering, entering = entering, False
+            match data:
+                case TurnStart(turn=turn):
+                    open_turn, header_since_turn = turn, seq
+                case TurnEnd(reason=reason):
+                    self._ended(seq, reason, step, header_since_turn or 0)
+                    open_turn, step = 0, None
+                case StepStart(turn=turn, step=number):
+                    step, entering = _Step(seq, turn, number), True
+                case RequestHeader(reason="resume"):
+                    self._another_agent(header_since_turn or seq, first)
+                case EndSeed():
+                    self._resumed(seq)
+                case ToolCall():
+                    ran = Ran(seq, data)
+                    if step is not None:
+                        if step.calls:
+                            step.calls[-1].next = seq
+                        step.calls.append(ran)
+                    self.calls[seq] = ran
+                case ToolResult() if not isinstance(event.surface_op, Replace):
+                    self._answered(seq, event, data, step)
+                case ApprovalAsked():
+                    self._asked(seq, data, step)
+                case InboxSpliced(value=value):
+                    if action := _splice(value):
+                        self.actions.setdefault(seq, action)
+                case UserMessage():
+                    entering = was_entering
+                    if not was_entering and seq not in self.actions:
+                        self.actions[seq] = Copy(event)
+                case _ if event.type not in LOOP:
+                    entering = was_entering
+                    self.actions[seq] = Copy(event)
+                case _:
+                    pass
+        self._contexts_of_results()
+        self._gates()
+        if open_turn or self._open_at_end():
+            self.boundaries.setdefault(len(self.events), Boundary(resumed=False))
+
+    def _open_at_end(self) -> bool:
+        for event in reversed(self.events):
+            if isinstance(event.data, TurnEnd | TurnStart):
+                return isinstance(event.data, TurnStart)
+        return False
+
+    def _inherited(self) -> int:
+        """How many events were not made here: what a fork took over, its end-seed, the closers of the cut."""
+        if self.session.header.seed_length is None:
+            return 0
+        first = min(self.session.header.seed_length, len(self.events))
+        return min(len(self.session.fork(first)), len(self.events))
+
+    @property
+    def inherited(self) -> int:
+        """How many events a fork began with."""
+        return self._inherited()
+
+    def _index(self, seq: int, event: AnyEvent) -> None:
+        match event.data:
+            case RequestHeader():
+                self._headers.append(seq)
+            case RequestContext():
+                self._contexts.append(seq)
+            case UserMessage(source=PluginSource(plugin="turnlog", form="snapshot") as source):
+                self._snapshots[seq] = source
+            case UserMessage(source=PluginSource(plugin="turnlog", form=None)):
+                self._snapshots[seq] = None
+            case ApprovalPolicy(value=value) if isinstance(value, Mapping):
+                self.policies[seq] = "deny" if value.get("policy") == "never" else "ask"
+            case _:
+                pass
+
+    def _another_agent(self, turn: int, first: int) -> None:
+        """An agent's first request: it was made after the turn before."""
+        place = turn
+        while place > first and isinstance(self.events[place - 1].data, InboxSpliced):
+            place -= 1
+        if not any(place <= one <= turn and b.resumed for one, b in self.boundaries.items()):
+            self.boundaries.setdefault(place, Boundary(resumed=False))
+
+    def _resumed(self, seq: int) -> None:
+        """Where the writer was gone before ``session/end-seed``: before what was closed for it."""
+        place = seq
+        if place and isinstance(self.events[place - 1].data, TurnEnd):
+            ended = self.events[place - 1].data
+            assert isinstance(ended, TurnEnd)
+            if isinstance(ended.reason, Interrupted):
+                place -= 1
+                while place and self._closes(place - 1):
+                    place -= 1
+        for one in range(place, seq + 1):
+            self.actions.pop(one, None)
+        self.boundaries[place] = Boundary(resumed=True)
+
+    def _closes(self, seq: int) -> bool:
+        match self.events[seq].data:
+            case StepEnd():
+                return seq + 1 < len(self.events) and isinstance(self.events[seq + 1].data, TurnEnd)
+            case AssistantMessage(message=message):
+                return message.id.startswith("interrupted-assistant-")
+            case ToolResult(message=message):
+                return message.id.startswith("interrupted-tool-result-")
+            case ToolCall():
+                after = self.events[seq + 1].data
+                return (
+                    isinstance(after, ToolResult)
+                    and after.message.id == f"interrupted-tool-result-{after.call_id}-{seq + 1}"
+                    and _text(after).startswith("This call was not started")
+                )
+            case _:
+                return False
+
+    def _answered(self, seq: int, event: AnyEvent, data: ToolResult, step: _Step | None) -> None:
+        waiting = [one for one in (step.calls if step else ()) if one.answered is None]
+        ran = self.calls.get(event.sources[0]) if event.sources else None
+        if ran is None or ran.answered is not None:
+            ran = next((one for one in waiting if one.call.call_id == data.call_id), None)
+        if ran is None:
+            return
+        ran.answered = seq
+        (block,) = data.message.content if len(data.message.content) == 1 else (None,)
+        if isinstance(block, ToolResultBlock):
+            ran.result = Result(block.content, block.is_error is True, data.error, data.meta)
+
+    def _asked(self, seq: int, data: ApprovalAsked, step: _Step | None) -> None:
+        value = data.value if isinstance(data.value, Mapping) else {}
+        decided, outcome = seq + 1, "cancelled"
+        for later in range(seq + 1, len(self.events)):
+            said = self.events[later].data
+            answer = said.value if isinstance(said, ApprovalDecided) and isinstance(said.value, Mapping) else {}
+            if answer and answer.get("id") == value.get("id"):
+                decided, outcome = later, str(answer.get("outcome"))
+                break
+        reason = value.get("reason")
+        mine = [one for one in (step.calls if step else ()) if one.call.call_id == value.get("callId")]
+        if mine and mine[-1].asked is None:
+            mine[-1].asked = Asked(seq, reason if isinstance(reason, str) else None, decided, outcome)
+
+    # -- cancels ------------------------------------------------------------------------------------------------
+
+    def _ended(self, seq: int, reason: object, step: _Step | None, turn: int) -> None:
+        if not isinstance(reason, Aborted):
+            return
+        place = first = self._felt(seq, step)
+        while first > turn and isinstance(self.actions.get(first - 1), Insert | Withdraw):
+            first -= 1
+        withdrawn = [one for one in range(first, place) if isinstance(self.actions[one], Withdraw)]
+        for one in withdrawn:
+            del self.actions[one]
+        self.actions[withdrawn[0] if withdrawn else place] = Cancel(reason.reason, bool(withdrawn))
+
+    def _felt(self, seq: int, step: _Step | None) -> int:
+        """The first event of the turn that shows that it was cancelled."""
+        if step is None:
+            return seq
+        for place in range(step.first, seq):
+            match self.events[place].data:
+                case AssistantMessage(interrupted=True):
+                    return place
+                case ApprovalDecided(value=value) if isinstance(value, Mapping) and value.get("outcome") == "cancelled":
+                    return place
+                case ToolResult(error=error) as result if error is not None and error.code.startswith("ABORTED"):
+                    return place - 1 if _text(result).startswith("Error: " + _STARTED) else place
+                case StepEnd() if place == seq - 1 and not _answered_in(self.events[step.first : place]):
+                    return place
+                case _:
+                    pass
+        return seq
+
+    # -- results ------------------------------------------------------------------------------------------------
+
+    def _contexts_of_results(self) -> None:
+        """What tools left for the next step is given with their results; the last of a turn may have ended it."""
+        for ran in self.calls.values():
+            if ran.answered is None or ran.result is None:
+                continue
+            contexts: list[UserMessage] = []
+            place = ran.answered + 1
+            while isinstance(action := self.actions.get(place), Insert) and action.target == "next-step":
+                contexts += action.messages
+                del self.actions[place]
+                place += 1
+            concludes = ran.next is None and self._concluded(ran.answered)
+            ran.result = Result(
+                ran.result.content, ran.result.is_error, ran.result.error, ran.result.meta, tuple(contexts), concludes
+            )
+
+    def _concluded(self, seq: int) -> bool:
+        """Whether the turn ended with the step of this result, without another request."""
+        for event in self.events[seq + 1 :]:
+            match event.data:
+                case StepStart() | ToolResult():
+                    return False
+                case TurnEnd(reason=reason):
+                    return isinstance(reason, Completed | MaxTokens)
+                case _:
+                    pass
+        return False
+
+    def _gates(self) -> None:
+        """When results may come: those that follow each other in the log together, the last of them first.
+
+        A loop that keeps its promise logs them in the model's order all the same.
+        """
+        group: list[Ran] = []
+        by_answer = sorted((one for one in self.calls.values() if one.answered is not None), key=_answer_of)
+        for ran in by_answer:
+            assert ran.answered is not None
+            if group:
+                before = group[-1].answered
+                assert before is not None
+                follows = ran.seq < (group[0].answered or 0) and all(
+                    isinstance(self.events[place].data, InboxSpliced) and place not in self.actions
+                    for place in range(before + 1, ran.answered)
+                )
+                if not follows or ran.answered in self.actions:
+                    group = []
+            group.append(ran)
+            ran.gate = group[0].answered
+            for late, one in enumerate(reversed(group)):
+                one.late = late
+
+
+def _answer_of(ran: Ran) -> int:
+    return ran.answered or 0
+
+
+def _answered_in(events: list[AnyEvent]) -> bool:
+    """Whether a whole answer was logged."""
+    return any(isinstance(event.data, AssistantMessage) for event in events)
+
+
+def _splice(value: object) -> Insert | Withdraw | None:
+    """What somebody did to the waiting input; None for a claim, which is the loop's."""
+    if not isinstance(value, Mapping):
+        return None
+    inserted = tuple(_message(one) for one in value.get("inserted") or ())
+    removed, start, target = value.get("removedCount", 0), value.get("start", 0), str(value.get("target"))
+    if value.get("outcome") == "canceled":
+        return Withdraw(target, removed, start, inserted)
+    return Insert(target, start, inserted) if inserted and not removed else None
+
+
+def _message(record: Any) -> UserMessage:
+    decoded = _decode(dump(record))
+    if not isinstance(decoded, UserMessage):
+        raise RerunError(f"a waiting message is no user message: {record!r:.100}")
+    return decoded
+
+
+def _text(result: ToolResult) -> str:
+    return result.message.text
+
+
+def is_finish(event: AnyEvent | None) -> bool:
+    """Whether it ends a stream."""
+    return event is not None and isinstance(event.data, AssistantChunk) and isinstance(event.data.chunk, Finish)
