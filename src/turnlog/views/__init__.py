@@ -15,6 +15,9 @@ from .provenance import Provenance
 from .queries import TurnEvents, call, calls, sources, turn
 from .resolve import Target, resolve
 from .streams import TimedChunk
+from .structure import AttemptView, StepView, Structure, TurnView, structure
+from .timing import Timing
+from .trace import Trace, trace
 
 __all__ = [
     "TIMELINE",
@@ -25,15 +28,21 @@ __all__ = [
     "AddressInvalid",
     "AddressUnknown",
     "Attempt",
+    "AttemptView",
     "Call",
     "Frame",
     "Mark",
     "Outline",
     "Provenance",
     "Said",
+    "StepView",
+    "Structure",
     "Target",
     "TimedChunk",
+    "Timing",
+    "Trace",
     "TurnEvents",
+    "TurnView",
     "attempts",
     "call",
     "calls",
@@ -42,5 +51,7 @@ __all__ = [
     "playback",
     "resolve",
     "sources",
+    "structure",
+    "trace",
     "turn",
 ]

@@ -69,15 +69,17 @@ class Attempt:
 
     @cached_property
     def usage(self) -> TokenUsage | None:
-        """What it cost: the message's figure, else the last one in the stream; never both."""
-        message = self.message
-        if message is not None and isinstance(message.data, AssistantMessage) and message.data.usage is not None:
-            return message.data.usage
-        usage = _usage_of(self.event)
+        """What it cost: the last figure of its stream, else that of the event that settled it; never both."""
+        usage: TokenUsage | None = None
         for chunk in self._singles():
             if isinstance(chunk, UsageChunk):
                 usage = chunk.usage
-        return usage
+        if usage is not None:
+            return usage
+        message = self.message
+        if message is not None and isinstance(message.data, AssistantMessage):
+            return message.data.usage
+        return _usage_of(self.event)
 
     @cached_property
     def first_token_ms(self) -> int | None:

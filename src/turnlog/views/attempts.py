@@ -7,6 +7,7 @@ that cites chunks has exactly these. Formats 2 to 4 keep each attempt's stream i
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -28,10 +29,11 @@ from turnlog.events import (
     thaw,
 )
 from turnlog.events.lenient import Mismatch, convert
-from turnlog.log import AnyEvent, Session, SessionEvent
+from turnlog.log import AnyEvent, Session
 from turnlog.log.rows import PackedRun
 
 from .attempt import Attempt, Outcome, single_chunk
+from .index import index_of
 from .rows import Slot, closed, is_live, slots, time_of
 from .spans import Span
 from .streams import embedded
@@ -60,12 +62,10 @@ def attempts(session: Session, span: Span | None = None, *, as_stored: bool = Fa
 
 def _reason_after(session: Session, seq: int) -> TurnEndReason | None:
     """How the turn ended whose step was over before *seq*."""
-    for slot in slots(session, seq):
-        if slot.row.type == "turn/start":
-            return None
-        if slot.row.type == "turn/end" and isinstance(slot.row, SessionEvent):
-            return slot.row.data.reason if isinstance(slot.row.data, TurnEnd) else None
-    return None
+    edges = index_of(session).turn_edges
+    at = bisect_left(edges, seq)
+    end = session.event(edges[at]).data if at < len(edges) else None
+    return end.reason if isinstance(end, TurnEnd) else None
 
 
 @dataclass
@@ -84,6 +84,7 @@ class _Builder:
         self._live = is_live(session)
         self._turn, self._step = (span.turn, span.step or 0) if span is not None else (0, 0)
         self._in_step = False  # outside of any step, chunks say themselves where they belong
+        self._step_is_over = False  # what is logged between steps is about none of them
         self._number = 0
         self._started: int | None = None
         self._current = _Current()
@@ -101,13 +102,15 @@ class _Builder:
         if row.type == "step/start" and isinstance(row.data, StepStart):
             self._cut()
             self._turn, self._step, self._number, self._in_step = row.data.turn, row.data.step, 0, True
+            self._step_is_over = False
         elif row.type == "llm/retry":
-            self._retry(row)
+            if not self._step_is_over:
+                self._retry(row)
         elif row.type in ("assistant/message", "assistant/attempt"):
             self._settle(row)
         elif row.type == "step/end":
             self._cut()
-            self._in_step = False
+            self._in_step, self._step_is_over = False, True
         elif row.type == "turn/end":
             yield from self.end(row.data.reason if isinstance(row.data, TurnEnd) else None)
 
@@ -119,6 +122,7 @@ class _Builder:
         self._waiting, self._open, self._in_step = [], set(), False
 
     def _chunk(self, slot: Slot) -> None:
+        self._step_is_over = False
         if self._current.finish is not None:
             self._cut()
         if not self._current.parts and not self._in_step:
@@ -150,6 +154,7 @@ class _Builder:
 
     def _settle(self, row: AnyEvent) -> None:
         data = row.data
+        self._step_is_over = False
         self._at(*_where(data, self._turn, self._step))
         if row.type == "assistant/attempt":
             self._cut()

@@ -52,6 +52,11 @@ class Call:
         return str(CallAddress(self.id, self.turn, self.step))
 
     @property
+    def address_key(self) -> tuple[int, int, str, int]:
+        """Turn, step, id and occurrence: no other call of its session has the same."""
+        return self.turn, self.step, self.id, self.occurrence
+
+    @property
     def name(self) -> str:
         """The tool's name."""
         if self.started is not None and isinstance(self.started.data, ToolCall):

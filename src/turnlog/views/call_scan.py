@@ -1,22 +1,24 @@
-"""Gathering the calls of a log in one pass; :mod:`turnlog.views.calls` is the public face."""
+"""Gathering the calls of a log, or of a part of it; :mod:`turnlog.views.calls` is the public face."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from turnlog.events import OpaquePayload, ToolCall, ToolCallBlock, ToolCallDelta, ToolResult, ToolResultBlock
+from turnlog.events import ToolCall, ToolCallBlock, ToolCallDelta, ToolResult, ToolResultBlock
 from turnlog.log import AnyEvent, Replace, Session
-from turnlog.log.rows import PackedRun
 
 from .call import Call, CallState, is_error
+from .index import index_of
+from .naming import naming_of
 from .provenance import citations, replacements
 from .rows import Slot, closed, is_live, slots
 from .streams import TimedChunk, chunks_of, embedded
 
 _Place: TypeAlias = tuple[int, int, str]
 """Turn, step, id."""
+_APPROVALS = frozenset({"approval/asked", "approval/decided"})
 _Key: TypeAlias = tuple[_Place, int]
 """A place and which of its calls, from 0."""
 
@@ -44,62 +46,57 @@ class _Parts:
 
 
 class CallScan:
-    """One pass over the log that keeps what has to do with one id, or with any."""
+    """Keeps what has to do with one id, or with any, of the whole log or of the events from *first* up to *stop*."""
 
-    def __init__(self, session: Session, id: str | None, as_stored: bool) -> None:
+    def __init__(
+        self, session: Session, id: str | None, as_stored: bool, first: int = 0, stop: int | None = None
+    ) -> None:
         self._session = session
         self._id = id
         self._live = is_live(session)
         self._needle = _needle(session, id)
         self._steps: dict[_Place, _Parts] = {}
-        self._stream: list[Slot] = []
-        self._asks: list[tuple[AnyEvent, str, object]] = []  # approvals: event, call id, question id
-        self._answers: list[tuple[AnyEvent, object]] = []
-        self._others: list[tuple[AnyEvent, str]] = []
-        for slot in slots(session):
-            self._read(slot)
-        for event in closed(session, as_stored=as_stored):
-            self._read(Slot(event.seq, 1, event))
+        index = index_of(session)
+        self._border = first  # chunks before it belong to an earlier answer
+        end = len(session) if stop is None else stop
+        for seq in index.parts_between(first, end):
+            start = index.step_start(seq)
+            self._border = max(self._border, -1 if start is None else start)
+            self._read(session.event(seq))
+        if end >= len(session):
+            for event in closed(session, as_stored=as_stored):
+                self._read(event)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids there are."""
+        return frozenset(id for _turn, _step, id in self._steps)
 
     def calls(self) -> tuple[Call, ...]:
         """What was found, in order."""
         found = [(parts.first(k), place, k) for place, parts in self._steps.items() for k in range(parts.number())]
         order = [(place, k) for _first, place, k in sorted(found, key=lambda one: (one[0], one[1][:2], one[2]))]
-        approvals = self._by_call(self._with_answers(), order)
-        others = self._by_call(self._others, order)
-        made = [self._call(place, k, approvals.get((place, k), ()), others.get((place, k), ())) for place, k in order]
+        about = self._by_call(order)
+        made = [self._call(place, k, about.get((place, k), ())) for place, k in order]
         cited = citations(self._session, [seq for one in made for seq in one.seqs])
         return tuple(replace(one, cited_by=_citing(one, cited)) for one in made)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def _read(self, slot: Slot) -> None:
-        row = slot.row
-        if isinstance(row, PackedRun):
-            if row.type == "tool-call-chunks":
-                self._stream.append(slot)
+    def _read(self, row: AnyEvent) -> None:
+        if row.type == "assistant/message":
+            if self._concerns(row):
+                self._message(row)
+            self._border = row.seq
+        elif not self._concerns(row):
             return
-        match row.type:
-            case "assistant/chunk":
-                self._stream.append(slot)
-            case "assistant/message":
-                if self._concerns(row):
-                    self._message(row)
-                self._stream = []
-            case "step/start":
-                self._stream = []
-            case "tool/call":
-                if self._concerns(row) and isinstance(row.data, ToolCall) and self._wants(row.data.call_id):
-                    self._parts(row.data.turn, row.data.step, row.data.call_id).starts.append(row)
-            case "tool/result":
-                if self._concerns(row) and isinstance(row.data, ToolResult) and not isinstance(row.surface_op, Replace):
-                    call_id = _answered(row.data)
-                    if self._wants(call_id):
-                        self._parts(row.data.turn, row.data.step, call_id).results.append(row)
-            case "approval/decided":
-                self._answers.append((row, _opaque(row).get("id")))
-            case _:
-                self._other(row)
+        elif row.type == "tool/call":
+            if isinstance(row.data, ToolCall) and self._wants(row.data.call_id):
+                self._parts(row.data.turn, row.data.step, row.data.call_id).starts.append(row)
+        elif row.type == "tool/result" and isinstance(row.data, ToolResult) and not isinstance(row.surface_op, Replace):
+            call_id = _answered(row.data)
+            if self._wants(call_id):
+                self._parts(row.data.turn, row.data.step, call_id).results.append(row)
 
     def _concerns(self, event: AnyEvent) -> bool:
         """Whether the stored text can name the id at all."""
@@ -120,50 +117,33 @@ class CallScan:
         wanted = [block for block in blocks if self._wants(block.id)]
         if not wanted:
             return
-        streams = _argument_streams(event, self._stream)
+        streams = _argument_streams(event, self._stream(event.seq))
         turn, step = getattr(event.data, "turn", 0), getattr(event.data, "step", 0)
         for block in wanted:
             known = self._parts(turn, step, block.id)
             known.blocks.append((event, block, _stream_of(block, blocks, streams)))
 
-    def _other(self, event: AnyEvent) -> None:
-        if event.type in _UNRELATED or not self._concerns(event) or b'allId"' not in event.raw:
-            return
-        value = _opaque(event)
-        if event.type == "approval/asked":
-            if isinstance(value.get("callId"), str) and self._wants(value["callId"]):
-                self._asks.append((event, value["callId"], value.get("id")))
-            return
-        ids = [id for id in _named(value) if self._wants(id)]
-        self._others += [(event, id) for id in dict.fromkeys(ids)]
+    def _stream(self, stop: int) -> list[Slot]:
+        """The rows before *stop* that may hold argument deltas."""
+        found = slots(self._session, self._border, stop)
+        return [slot for slot in found if slot.row.type in ("tool-call-chunks", "assistant/chunk")]
 
     # -- putting together ---------------------------------------------------------------------------------------
 
-    def _with_answers(self) -> list[tuple[AnyEvent, str]]:
-        """Questions and answers: an answer goes to the oldest unanswered question with its id."""
-        found: list[tuple[AnyEvent, str]] = [(event, id) for event, id, _question in self._asks]
-        waiting = list(self._asks)
-        for answer, question in self._answers:
-            asked = next((one for one in waiting if one[2] == question and one[0].seq < answer.seq), None)
-            if asked is not None:
-                waiting.remove(asked)
-                found.append((answer, asked[1]))
-        return sorted(found, key=lambda one: one[0].seq)
-
-    def _by_call(self, events: list[tuple[AnyEvent, str]], order: list[_Key]) -> dict[_Key, tuple[AnyEvent, ...]]:
+    def _by_call(self, order: list[_Key]) -> dict[_Key, tuple[AnyEvent, ...]]:
         """Events that name an id, by the last call with that id that had begun before them."""
         begun: dict[str, list[tuple[int, _Key]]] = {}
         for place, k in order:
             begun.setdefault(place[2], []).append((self._steps[place].begun(k), (place, k)))
+        named = naming_of(self._session).by_id
         found: dict[_Key, tuple[AnyEvent, ...]] = {}
-        for event, id in events:
-            known = begun.get(id)
-            if known:
+        for id, known in begun.items():
+            for event in named.get(id, ()):
                 _seq, owner = max((one for one in known if one[0] < event.seq), default=known[0])
                 found[owner] = (*found.get(owner, ()), event)
         return found
 
-    def _call(self, place: _Place, k: int, approvals: tuple[AnyEvent, ...], others: tuple[AnyEvent, ...]) -> Call:
+    def _call(self, place: _Place, k: int, about: tuple[AnyEvent, ...]) -> Call:
         parts = self._steps[place]
         turn, step, id = place
         asked, block, chunks = parts.blocks[k] if k < len(parts.blocks) else (None, None, ())
@@ -172,6 +152,8 @@ class CallScan:
         synthetic = result is not None and result.seq >= len(self._session)
         chain = () if result is None or synthetic else tuple(replacements(self._session, result.seq))
         state = self._state(started, result, synthetic)
+        approvals = tuple(event for event in about if event.type in _APPROVALS)
+        others = tuple(event for event in about if event.type not in _APPROVALS)
         return Call(
             id, turn, step, k + 1, state, block, asked, chunks, started, approvals, result, synthetic, others, chain
         )
@@ -184,10 +166,6 @@ class CallScan:
         if not self._live:
             return "interrupted"
         return "asked" if started is None else "running"
-
-
-_UNRELATED = frozenset({"turn/start", "turn/end", "step/end", "user/message", "request/header", "request/context",
-                        "system/message", "agent/inbox/spliced", "session/title"})  # fmt: skip
 
 
 def _citing(call: Call, cited: Mapping[int, list[int]]) -> tuple[int, ...]:
@@ -206,24 +184,6 @@ def _needle(session: Session, id: str | None) -> bytes | None:
 def _answered(data: ToolResult) -> str:
     blocks = [block.tool_call_id for block in data.message.content if isinstance(block, ToolResultBlock)]
     return data.call_id or (blocks[0] if blocks else "")
-
-
-def _opaque(event: AnyEvent) -> Mapping[str, Any]:
-    value = event.data.value if isinstance(event.data, OpaquePayload) else None
-    return value if isinstance(value, Mapping) else {}
-
-
-def _named(value: Any) -> Iterator[str]:
-    """Every call id that open JSON names: members called callId, rootCallId, parentCallId, subCallId."""
-    if isinstance(value, Mapping):
-        for key, member in value.items():
-            if isinstance(member, str) and key.lower().endswith("callid"):
-                yield member
-            else:
-                yield from _named(member)
-    elif isinstance(value, tuple):
-        for member in value:
-            yield from _named(member)
 
 
 def _argument_streams(event: AnyEvent, before: list[Slot]) -> dict[int, list[TimedChunk]]:

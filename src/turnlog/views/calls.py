@@ -12,11 +12,33 @@ from turnlog.log import Session
 from .address import AddressAmbiguous, AddressUnknown, CallAddress, listed
 from .call import Call
 from .call_scan import CallScan
+from .naming import naming_of
 
 
 def calls(session: Session, *, as_stored: bool = False) -> tuple[Call, ...]:
     """Every call of the session, in the order in which the model asked for them."""
     return CallScan(session, None, as_stored).calls()
+
+
+def calls_between(session: Session, first: int, stop: int, *, as_stored: bool = False) -> tuple[Call, ...]:
+    """The calls whose events lie from *first* up to *stop*, as :func:`calls` gives them, at the cost of these events.
+
+    What names a call from elsewhere (a question, a job) belongs to the last call with that id that had begun; where
+    there is such an event, the whole log is searched for the id.
+    """
+    scan = CallScan(session, None, as_stored, first, stop)
+    found = scan.calls()
+    named = {id for id in scan.ids if id in naming_of(session).by_id}
+    if not named:
+        return found
+    places = {(one.turn, one.step) for one in found if one.id in named}
+    exact = {
+        one.address_key: one
+        for id in sorted(named)
+        for one in CallScan(session, id, as_stored).calls()
+        if (one.turn, one.step) in places
+    }
+    return tuple(exact.get(one.address_key, one) for one in found)
 
 
 def call(session: Session, address: CallAddress | str, *, as_stored: bool = False) -> tuple[Call, ...]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from turnlog.log import AnyEvent, Replace, Session
-from turnlog.log.rows import PackedRun
 
 from .address import AddressUnknown
-from .rows import has, has_gaps, seq_ranges, slots, type_at
+from .index import index_of
+from .rows import has, has_gaps, seq_ranges, type_at
 from .streams import TimedChunk, chunks_of, embedded, embedded_runs
 
 
@@ -67,13 +67,8 @@ def provenance(session: Session, seq: int, k: int | None = None) -> Provenance:
 
 def citations(session: Session, seqs: Collection[int]) -> dict[int, list[int]]:
     """For each of *seqs* that is cited: the events that cite it, in order."""
-    wanted = frozenset(seqs)
-    found: dict[int, list[int]] = {}
-    for slot in slots(session, min(wanted)) if wanted else ():
-        cited = None if isinstance(slot.row, PackedRun) else slot.row.sources
-        for seq in wanted.intersection(cited) if cited else ():
-            found.setdefault(seq, []).append(slot.seq)
-    return found
+    index = index_of(session)
+    return {seq: by for seq in dict.fromkeys(seqs) if (by := index.cited_by(seq))}
 
 
 def replacements(session: Session, seq: int) -> Iterator[int]:

@@ -117,8 +117,11 @@ def attempt_of(session: Session, address: AttemptAddress) -> Attempt:
 
 
 def _message(session: Session, id: str) -> int:
-    ids = {event.seq: event.message.id for event in _surface_events(session) if event.message is not None}
-    found = [seq for seq, known in ids.items() if known == id]
+    likely = [event for event in _surface_events(session) if _may_name(event, id)]
+    found = [event.seq for event in likely if event.message is not None and event.message.id == id]
+    if not found:
+        ids = {event.seq: event.message.id for event in _surface_events(session) if event.message is not None}
+        found = [seq for seq, known in ids.items() if known == id]  # an id that is not stored, but made when reading
     if not found:
         there = f"the messages are {listed([f'msg:{known}' for known in ids.values()])}" if ids else "it has none"
         raise AddressUnknown(f"session {session.id} has no msg:{id}; {there}")
@@ -127,6 +130,14 @@ def _message(session: Session, id: str) -> int:
         raise AddressAmbiguous(f"msg:{id} is the id of {len(found)} messages: {listed([f'@{seq}' for seq in found])}; "
                                "name the event instead")  # fmt: skip
     return visible
+
+
+def _may_name(event: AnyEvent, id: str) -> bool:
+    """Whether the stored text can hold a message id."""
+    if not id.replace("-", "").replace("_", "").isalnum() or not id.isascii():
+        return True  # it may be escaped in the text
+    raw = event.raw
+    return id.encode() in raw or b"\\u" in raw
 
 
 def _replaced_by_chain(session: Session, seqs: list[int], visible: int) -> set[int]:

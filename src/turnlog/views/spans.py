@@ -6,13 +6,15 @@ a log that lost its beginning) closes a span that begins where the one before it
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnlog.events import StepEnd, StepStart, TurnEnd, TurnStart
 from turnlog.log import AnyEvent, Session
 
-from .rows import end_before, events_of_types
+from .index import index_of
+from .rows import end_before
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Span:
 def turn_spans(session: Session) -> tuple[Span, ...]:
     """Every turn, in order."""
     found = _Spans(session)
-    for event in events_of_types(session, ("turn/start", "turn/end")):
+    for event in map(session.event, index_of(session).turn_edges):
         match event.data:
             case TurnStart(turn=turn):
                 found.start(turn, None, event.seq)
@@ -57,7 +59,8 @@ def turn_spans(session: Session) -> tuple[Span, ...]:
 def step_spans(session: Session, turn: Span) -> tuple[Span, ...]:
     """Every step of a turn, in order."""
     found = _Spans(session, turn.first)
-    for event in events_of_types(session, ("step/start", "step/end"), turn.first, turn.stop):
+    edges = index_of(session).step_edges
+    for event in map(session.event, edges[bisect_left(edges, turn.first) : bisect_left(edges, turn.stop)]):
         match event.data:
             case StepStart(turn=number, step=step):
                 found.start(number, step, event.seq)
