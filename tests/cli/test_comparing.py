@@ -73,7 +73,7 @@ def test_context_diff_says_where_the_cache_broke_and_what_broke_it(run: Run, tmp
     lines = shown.out.splitlines()
     assert lines[1].startswith("  = 2 messages")
     assert lines[2].startswith("  ~ @")
-    assert "in the place of @" in lines[2]
+    assert "instead of @" in lines[2]
     assert lines[3].startswith("  cache      broke at byte ")
     as_json = run("context", path, "t1.s2.a2", "--diff", "t1.s2.a1", "--json").json
     assert [row["mark"] for row in as_json["messages"]] == ["=", "=", "~"]

@@ -318,7 +318,8 @@ def _replaced(left: Context, right: Context, event: AnyEvent) -> tuple[AnyEvent 
     """The replace between both requests that stands at, or took away, a message."""
     session = right.session
     if isinstance(event.surface_op, Replace) and event.seq >= min(left.at, right.at):
-        return event, f"{event.type} took the place of @{event.surface_op.start} to @{event.surface_op.end}"
+        start, end = event.surface_op.start, event.surface_op.end
+        return event, f"{event.type} took the place of @{start}" + (f" to @{end}" if end != start else "")
     taken = session.replaced_by(event.seq)
     if taken is not None:
         by = session.event(taken)

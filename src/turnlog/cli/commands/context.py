@@ -194,7 +194,7 @@ def _print_row(screen: Screen, row: Row) -> None:
         was = ", ".join(f"@{one.seq}" for one in row.left)
         size = f"{_bytes(row.left_size)} → {_bytes(row.right_size)}"
         one = row.right[0]
-        screen.row("  ", Styled("~", "yellow"), f" @{one.seq} {one.role}  {size}, in the place of {was}  {_text(one)}")
+        screen.row("  ", Styled("~", "yellow"), f" @{one.seq} {one.role}  {size}, instead of {was}  {_text(one)}")
     else:
         _message(screen, (row.left or row.right)[0], row.mark)
 

@@ -176,7 +176,7 @@ def _show_messages(screen: Screen, left: StoredSession, right: StoredSession, as
 
 def _said(value: Any) -> str:
     match value:
-        case None:
+        case None | "":
             return "nothing"
         case str():
             return " ".join(value.split())
