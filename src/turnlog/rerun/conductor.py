@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from turnlog.events import AssistantMessage, Payload, UserSource
+from turnlog.events import AssistantMessage, Failure, ModelInput, Payload, StepEnd, UserSource
 from turnlog.log import AnyEvent, Replace, Session, Subscription
 from turnlog.tools import Approvals
 
@@ -19,6 +19,7 @@ from .recording import Action, Cancel, Copy, Insert, Recording, Withdraw
 
 if TYPE_CHECKING:
     from turnlog.agent import Agent
+    from turnlog.agent.place import Turn
 
 TICKS: Final = 5
 """How often other listeners get to run before what was recorded is done in their place."""
@@ -46,6 +47,10 @@ class Conductor:
         self.patient = patient
         self._cancelled: set[int] = set()
         self._cancelling = False
+        self.turn: Turn | None = None
+        """The turn that runs."""
+        self.replayed: list[int] = []
+        """Where a turn was made to fail because it had failed there, and nothing else in the log says why."""
         self._moved = asyncio.Event()
         self._subscription: Subscription | None = None
         self._cuts: set[int] = set()
@@ -107,19 +112,23 @@ class Conductor:
         return self._last_call
 
     def _note(self, event: AnyEvent) -> None:
+        if event.type == "tool/result" and not self.patient and self._is_due(event.seq + 1):
+            after = self.recording.at(event.seq + 1)
+            if after is not None and after.type not in ("tool/result", "tool/call"):  # those are for who runs them
+                asyncio.get_running_loop().call_soon(self._do_due)  # as soon as the loop waits for anything
         if event.type == "tool/call":
             self._last_call = event.seq
         if event.type == "llm/retry":
             self.retrying = True
             if self._is_due(event.seq + 1):
-                asyncio.get_running_loop().call_soon(self._do_while_waiting)
+                asyncio.get_running_loop().call_soon(self._do_due)
         elif event.type in ("llm/retry-started", "step/end"):
             self.retrying = False
         elif event.type == "turn/end":
             self._cancelling = False
 
-    def _do_while_waiting(self) -> None:
-        while self.open and self.retrying and self.perform():
+    def _do_due(self) -> None:
+        while self.open and self.perform():
             pass
 
     def _prepare(self, length: int) -> None:
@@ -134,15 +143,15 @@ class Conductor:
         action = self.recording.actions.get(length)
         if length in self._cuts:
             self.end("cut", length)
-        elif isinstance(action, Copy) and not self.patient:
+        elif isinstance(action, Copy) and not self.patient and not isinstance(action.event.data, ModelInput):
             self._copy(action)
-        elif isinstance(action, Cancel) and self._after_answer(length):
+        elif isinstance(action, Cancel) and not action.withdraws and self._at_once(length):
             self._cancel(length, action)
 
-    def _after_answer(self, length: int) -> bool:
-        """Between an answer and its calls nothing waits: whoever cancels there does it at once."""
+    def _at_once(self, length: int) -> bool:
+        """After an answer and at the end of a step nothing waits: whoever cancels there does it at once."""
         before = self.recording.at(length - 1)
-        return before is not None and isinstance(before.data, AssistantMessage)
+        return before is not None and isinstance(before.data, AssistantMessage | StepEnd)
 
     def end(self, how: Ended, stopped_at: int | None = None) -> None:
         """Hold nothing back any more; what the loop still does is not looked at."""
@@ -155,8 +164,14 @@ class Conductor:
 
     # -- doing --------------------------------------------------------------------------------------------------
 
-    async def settle(self) -> None:
-        """For where the loop waits: do what is due, after those who may have done it themselves."""
+    async def settle(self, *, said: bool = False) -> None:
+        """For where the loop waits: do what is due, after those who may have done it themselves.
+
+        *said*: only what people said and cancelled, which no listener does."""
+        while said and self.open and self._is_said(self.length) and self.perform():
+            pass
+        if said:
+            return
         for _ in range(TICKS if self.patient and self._is_due(self.length) else 0):
             await asyncio.sleep(0)
         while self.open and self.perform():
@@ -181,6 +196,10 @@ class Conductor:
     def _is_due(self, length: int) -> bool:
         return length in self.recording.actions and length not in self._cancelled
 
+    def _is_said(self, length: int) -> bool:
+        action = self.recording.actions.get(length)
+        return isinstance(action, Insert) and all(isinstance(one.source, UserSource) for one in action.messages)
+
     def perform(self) -> bool:
         """Do what came from outside at this length; False when nothing did."""
         at = self.length
@@ -200,7 +219,10 @@ class Conductor:
             case Withdraw():
                 self._withdraw(action)
             case Copy():
-                if self.patient:
+                payload = action.event.data
+                if isinstance(payload, ModelInput):
+                    self.new.append_input(payload)
+                elif self.patient:
                     self._copy(action)
                 self.new.run_pending()
             case Cancel():
@@ -210,7 +232,10 @@ class Conductor:
         assert self.agent is not None
         self._cancelled.add(at)
         self._cancelling = True
-        self.agent.cancel(action.cause, keep_inbox=not action.withdraws)
+        if not isinstance(action.cause, Failure):
+            self.agent.cancel(action.cause, keep_inbox=not action.withdraws)
+        elif self.turn is not None:
+            self.turn.stop_at(action.cause)
 
     def _insert(self, action: Insert) -> None:
         agent = self.agent

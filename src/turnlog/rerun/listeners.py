@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -21,13 +22,17 @@ from turnlog.agent import (
     TurnFailed,
     TurnStopping,
 )
+from turnlog.agent.limits import Limits
+from turnlog.agent.place import Turn
 from turnlog.agent.request import without_defaults
 from turnlog.bus import Bus, Next, Outcome, stop
 from turnlog.bus.listeners import Registration
-from turnlog.events import CallConfig, Failure, LlmRetry
+from turnlog.events import CallConfig, Failure, LlmRetry, StreamChunk
 from turnlog.model import ModelInfo
+from turnlog.model.hooks import LlmStream
 
 from .conductor import Conductor
+from .recording import LIMITS
 
 WAITS: Final = 3_600_000.0
 """Milliseconds of a retry's wait that something recorded cut short."""
@@ -47,6 +52,7 @@ class Holds:
         self._bus = bus
         bus.on(RequestConfig, self._config, prepend=True, deadline=None)
         bus.on(RequestError, self._on_error, deadline=None)
+        bus.on(LlmStream, self._before_request, deadline=None)
         bus.on(TurnStopping, self._stopping, deadline=None)
 
     async def before_step(self) -> str:
@@ -55,26 +61,30 @@ class Holds:
         if self._last is not None:
             self._last.close()
             self._last = None
+        await conductor.settle(said=conductor.patient)
         if not conductor.patient:
-            await self._enter()
+            self._fail()
         elif (event := conductor.recording.at(conductor.length)) is None or event.type != "hook/invoked":
             # after the others; not where they took every message out, for the log names whoever was asked
             self._last = self._bus.on(PreStep, self._after_others, deadline=None)
         return ""
 
     async def _after_others(self, event: PreStep, next: Next[PreStep, Enter | Reject]) -> Outcome[Enter | Reject]:
-        await self._enter()
+        await self._conductor.settle()
         return await next()
 
-    async def _enter(self) -> None:
+    def _fail(self) -> None:
+        """Fail where the recorded turn did, when nothing in the log says why. Listeners fail by themselves."""
         conductor = self._conductor
-        await conductor.settle()
-        if conductor.open and (ended := conductor.recording.failed_by_limit(conductor.length)):
-            raise TurnFailed(ended.error)  # the log does not hold the limits, but what they did
+        failure = conductor.recording.failure(conductor.length)
+        if failure is not None and conductor.open and not conductor.patient and failure.code not in LIMITS:
+            conductor.replayed.append(conductor.length)
+            raise TurnFailed(failure)
 
     async def _config(self, event: RequestConfig, next: Next[RequestConfig, CallConfig]) -> Outcome[CallConfig]:
         conductor = self._conductor
         await conductor.settle()
+        self._fail()
         if conductor.live and self._live is not None:
             return await next(replace(event, config=self._other_route(event.config, self._live)))
         header = conductor.recording.logs_header(conductor.length) if conductor.open else None
@@ -93,6 +103,36 @@ class Holds:
 
     async def _stopping(self, event: TurnStopping) -> None:
         await self._conductor.settle()
+        self._fail()
+
+    async def _before_request(
+        self, event: LlmStream, next: Next[LlmStream, AsyncGenerator[StreamChunk, None]]
+    ) -> Outcome[AsyncGenerator[StreamChunk, None]]:
+        await self._conductor.settle()
+        self._fail()
+        return await next()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLimits(Limits):
+    """Limits as they were reached; the log does not hold the settings."""
+
+    conductor: Conductor | None = None
+
+    @contextmanager
+    def watch(self, turn: Turn) -> Iterator[None]:
+        """Have the conductor cut *turn* off where it was cut off."""
+        assert self.conductor is not None
+        self.conductor.turn = turn
+        yield
+
+    def check_step(self, turn: Turn) -> None:
+        """Fail where the next step was refused."""
+        conductor = self.conductor
+        assert conductor is not None
+        failure = conductor.recording.failure(conductor.length) if conductor.open else None
+        if failure is not None and failure.code in LIMITS:
+            raise TurnFailed(failure)
 
 
 @dataclass(frozen=True, slots=True)

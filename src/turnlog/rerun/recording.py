@@ -21,15 +21,18 @@ from turnlog.events import (
     AssistantChunk,
     AssistantMessage,
     CancelCause,
+    CompactionPrune,
     Completed,
     EndSeed,
     Errored,
+    Failure,
     Finish,
     Header,
     InboxSpliced,
     Interrupted,
     LlmRetry,
     MaxTokens,
+    ModelInput,
     PluginSource,
     RequestContext,
     RequestHeader,
@@ -61,6 +64,8 @@ LOOP: Final = frozenset(
 """What the loop writes. Everything else came from programs around it."""
 LIMITS: Final = ("STEP_LIMIT", "COST_LIMIT")
 """Limits of a turn that are checked before a step; the log does not hold the settings."""
+TIME_LIMIT: Final = "TIME_LIMIT"
+"""The one that cuts a step off."""
 
 _STARTED: Final = "Not run: "
 _decode: Final = decoder_of(UserMessage)
@@ -89,7 +94,8 @@ class Withdraw:
 class Cancel:
     """Somebody cancelled the turn."""
 
-    cause: CancelCause
+    cause: CancelCause | Failure
+    """A failure is the limit that cut it off."""
     withdraws: bool
     """Whether what waited was withdrawn with it."""
 
@@ -125,7 +131,9 @@ class Ran:
     answered: int | None = None
     """The seq of its result."""
     gate: int | None = None
-    """How long the log has to be before its result may come."""
+    """How long the log has to be before its result may come; None for at once."""
+    after: tuple[int, ...] = ()
+    """The calls that had their result already when it was cancelled, though it is logged later."""
     late: int = 0
     """Which of the results that may come together it is, from the end."""
     result: Result | None = None
@@ -234,12 +242,14 @@ class Recording:
                     pass
         return False
 
-    def failed_by_limit(self, seq: int) -> Errored | None:
-        """The end of the turn at *seq*, if a limit brought it."""
+    def failure(self, seq: int) -> Failure | None:
+        """Why the turn failed, if all that the log says after *seq* is that it did."""
         event = self.at(seq)
+        if event is not None and isinstance(event.data, StepEnd):
+            event = self.at(seq + 1)
         match event.data if event is not None else None:
-            case TurnEnd(reason=Errored(error=failure) as reason) if failure.code in LIMITS:
-                return reason
+            case TurnEnd(reason=Errored(error=failure)) if failure.code != TIME_LIMIT:
+                return failure
             case _:
                 return None
 
@@ -318,9 +328,12 @@ class Recording:
                 case InboxSpliced(value=value):
                     if action := _splice(value):
                         self.actions.setdefault(seq, action)
+                case CompactionPrune() | ToolResult() if not open_turn or _running(step):
+                    self.actions[seq] = Copy(event)  # somebody else pruned; the loop does between steps
                 case UserMessage():
                     entering = was_entering
-                    if not was_entering and seq not in self.actions:
+                    shown = seq and isinstance(self.events[seq - 1].data, ModelInput)  # logged together with it
+                    if not was_entering and not shown:
                         self.actions[seq] = Copy(event)
                 case _ if event.type not in LOOP:
                     entering = was_entering
@@ -434,15 +447,23 @@ class Recording:
     # -- cancels ------------------------------------------------------------------------------------------------
 
     def _ended(self, seq: int, reason: object, step: _Step | None, turn: int) -> None:
-        if not isinstance(reason, Aborted):
-            return
+        match reason:
+            case Aborted(reason=cause):
+                pass
+            case Errored(error=cause) if cause.code == TIME_LIMIT:
+                pass
+            case _:
+                return
         place = first = self._felt(seq, step)
         while first > turn and isinstance(self.actions.get(first - 1), Insert | Withdraw):
             first -= 1
         withdrawn = [one for one in range(first, place) if isinstance(self.actions[one], Withdraw)]
+        lists = [self.actions[one].target for one in withdrawn]  # type: ignore[union-attr]
+        if len(set(lists)) < len(lists):  # one by one: somebody cancelled where nothing may be logged
+            withdrawn = []
         for one in withdrawn:
             del self.actions[one]
-        self.actions[withdrawn[0] if withdrawn else place] = Cancel(reason.reason, bool(withdrawn))
+        self.actions[withdrawn[0] if withdrawn else place] = Cancel(cause, bool(withdrawn))
 
     def _felt(self, seq: int, step: _Step | None) -> int:
         """The first event of the turn that shows that it was cancelled."""
@@ -498,6 +519,7 @@ class Recording:
         A loop that keeps its promise logs them in the model's order all the same.
         """
         group: list[Ran] = []
+        cancelled: Ran | None = None
         by_answer = sorted((one for one in self.calls.values() if one.answered is not None), key=_answer_of)
         for ran in by_answer:
             assert ran.answered is not None
@@ -510,10 +532,28 @@ class Recording:
                 )
                 if not follows or ran.answered in self.actions:
                     group = []
+            same_step = cancelled is not None and _step(ran) == _step(cancelled)
+            if cancelled is not None and same_step and ran.result is not None and not ran.result.is_error:
+                ran.gate = None
+                for one in by_answer:
+                    if one.gate is not None and _step(one) == _step(ran):
+                        one.after += (ran.seq,)
+                continue
+            if ran.answered in self.actions:
+                cancelled = ran
             group.append(ran)
             ran.gate = group[0].answered
             for late, one in enumerate(reversed(group)):
                 one.late = late
+
+
+def _running(step: _Step | None) -> bool:
+    """Whether calls of the step wait for their results."""
+    return step is not None and any(one.answered is None for one in step.calls)
+
+
+def _step(ran: Ran) -> tuple[int, int]:
+    return ran.call.turn, ran.call.step
 
 
 def _answer_of(ran: Ran) -> int:

@@ -30,7 +30,7 @@ from turnlog.views.resolve import resolve
 from .conductor import Conductor
 from .effects import Effect, effects
 from .errors import NotFaithful, RerunError
-from .listeners import Holds, contexts, retries, system
+from .listeners import Holds, RecordedLimits, contexts, retries, system
 from .model import Answers
 from .recording import Recording
 from .tools import Calls, RecordedToolbox
@@ -69,6 +69,9 @@ class Rerun:
     """The address of the first step that really happened."""
     effects: tuple[Effect, ...]
     """What the steps before it had done to the workspace."""
+    replayed: tuple[str, ...] = ()
+    """Turns that were made to fail where they had failed: nothing but their end says why (a full disk, a listener that
+    was not given)."""
 
     @property
     def same(self) -> bool:
@@ -182,7 +185,9 @@ class _Run:
         live_from = None if self._first is None else self._first.address
         if stop < len(new):
             new = _prefix(new, stop)  # what came after was the agent's way to its end
-        return Rerun(recorded, new, divergence, conductor.ended, live_from, had)
+        failed = [recorded.event(seq).data for seq in conductor.replayed]
+        replayed = tuple(dict.fromkeys(f"t{getattr(data, 'turn', 0)}" for data in failed))
+        return Rerun(recorded, new, divergence, conductor.ended, live_from, had, replayed)
 
     def _open(self, stack: AsyncExitStack, first: Step) -> Model:
         if self._named is not None and not isinstance(self._named, str):
@@ -243,6 +248,7 @@ class _Run:
             )
         except InboxError as error:
             raise RerunError(str(error)) from error
+        agent._driver._limits = RecordedLimits(conductor=conductor)  # only these know which turn to cut off
         conductor.agent = agent
         try:
             if self._first is None:

@@ -36,6 +36,9 @@ from .recording import Ran
 
 TURNS: Final = 3
 """Turns of the event loop by which a result comes before the one that the model asked for earlier."""
+MANY: Final = 50
+"""Calls that one waits for at most before it is cancelled."""
+NOT_STARTED: Final = "Error: aborted before it started"
 _ANSWERS: Final[Mapping[str, Answer]] = {"allowed-once": "allow", "rejected": "deny"}
 
 
@@ -116,6 +119,7 @@ class Calls:
         self._known: dict[int, tuple[Call, Ran | None]] = {}
         self._given: set[int] = set()
         self._used: set[int] = set()
+        self._ready: set[int] = set()
 
     def listen(self, bus: Bus, *, live_tools: bool) -> None:
         """Register: outermost before a call runs, innermost around its run."""
@@ -148,6 +152,8 @@ class Calls:
             self._known[id(event.call)] = event.call, ran
             if ran is not None and (until := _overlapped(ran)):
                 await conductor.reach(until if ran.asked is None else ran.asked.seq)
+            elif ran is not None and ran.result is not None and ran.result.text.startswith(NOT_STARTED):
+                await conductor.settle()  # it was cancelled here, and not only when it ran
         return await next()
 
     async def _asked(
@@ -167,7 +173,13 @@ class Calls:
             return stop(Result.failed("no result of this call is recorded"), reason="nothing is recorded")
         self._given.add(id(event.call))
         with anyio.CancelScope(shield=True):  # what a cancelled call said is recorded too
-            await self._conductor.reach(ran.gate or 0)
+            for _ in range(TURNS * MANY):
+                if not self._conductor.open or self._ready.issuperset(ran.after):
+                    break
+                await asyncio.sleep(0)
+            if ran.gate is not None:
+                await self._conductor.reach(ran.gate)
+            self._ready.add(ran.seq)
             for _ in range(ran.late * TURNS):
                 await asyncio.sleep(0)
         return stop(ran.result, reason="recorded")
