@@ -20,6 +20,7 @@ COMMANDS = (
     *("run", "chat", "resume"),
     *("ls", "show", "events", "messages", "turn", "call", "sources", "replay", "verify"),
     *("context", "diff", "fork"),
+    *("trace",),
     *("repair", "convert", "compress", "decompress", "redact", "rm"),
 )
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import comparing, keeping, working
+from . import asking, comparing, keeping, working
 from .completion import event_types, session_ids
 from .opening import Which, split_words
 from .options import AsJson, AsStored, Latest, Limit, Roots, SessionName, Since, Until, screen_of
@@ -105,6 +105,9 @@ def _show(
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also messages, results and every other event, as short lines.")
     ] = False,
+    captured: Annotated[
+        bool, typer.Option("--captured", help="What the log holds and what it does not, instead of the outline.")
+    ] = False,
     as_stored: AsStored = False,
     as_json: AsJson = False,
 ) -> None:
@@ -114,13 +117,17 @@ def _show(
       turnlog show --latest                 turns, steps, chunks and calls of the newest one
       turnlog show session.jsonl --all      also messages, results and all other events
       turnlog show session-9b26 --json      for programs: with times, durations, usage
+      turnlog show session.jsonl --captured
 
     Without --all, events that are neither boundary, chunk nor call show only when they are out of the ordinary:
     failures, retries, decisions.
     """
-    from .commands.show import show
+    from .commands.show import show, show_captured
 
     which = Which(session, latest, root or [])
+    if captured:
+        show_captured(screen_of(context), which, as_json=as_json)
+        return
     show(screen_of(context), which, everything=everything, as_stored=as_stored, as_json=as_json)
 
 
@@ -150,6 +157,20 @@ def _events(
     stop: Annotated[
         str | None, typer.Option("--to", metavar="ADDRESS", help="Up to this event, included.", show_default=False)
     ] = None,
+    tool: Annotated[
+        list[str] | None,
+        typer.Option("--tool", metavar="TOOL", help="Only about calls of these: bash, file_*.", show_default=False),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="Only what says this, in any case.", show_default=False)
+    ] = None,
+    errors: Annotated[bool, typer.Option("--errors", help="Only failures.")] = False,
+    surface: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--surface", metavar="PLACE", help="Only current, shadowed or log-only events.", show_default=False
+        ),
+    ] = None,
     since: Since = None,
     until: Until = None,
     limit: Limit = None,
@@ -163,16 +184,20 @@ def _events(
     \b
       turnlog events session.jsonl --type tool/call,tool/result
       turnlog events session.jsonl --turn 1 --from @3 --limit 20
+      turnlog events session.jsonl --tool bash --text runoob
+      turnlog events --latest --surface current,shadowed
       turnlog events --latest --since 10m       what was logged in the last ten minutes
       turnlog events --latest --json | jq .type
       turnlog events session-9b26 --json --header | turnlog verify -
 
-    All conditions have to hold. --json prints one log line per line and nothing else (NDJSON). What a second writer
+    All conditions have to hold. --text looks at what was said, called and answered; --errors finds failed results,
+    requests and turns. --json prints one log line per line and nothing else (NDJSON). What a second writer
     wrote and cannot follow the log comes after it, under a heading, or with a member "branch".
     """
     from .commands.events import Filter, events
 
-    wanted = Filter(tuple(type or ()), turn, since, until, start, stop, limit)
+    wanted = Filter(tuple(type or ()), turn, since, until, start, stop, limit, tuple(tool or ()), text, errors,
+                    tuple(surface or ()))  # fmt: skip
     events(screen_of(context), Which(session, latest, root or []), wanted, header=header, as_json=as_json)
 
 
@@ -341,6 +366,7 @@ def _verify(
 
 
 comparing.add_commands(app)
+asking.add_commands(app)
 keeping.add_commands(app)
 
 

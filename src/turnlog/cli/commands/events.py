@@ -16,6 +16,7 @@ from turnlog.store import StoredSession
 from turnlog.store.formats import FORMATS
 from turnlog.views import AddressUnknown, resolve
 from turnlog.views.address import EventAddress
+from turnlog.views.filters import SURFACE_CLASSES, EventFilter
 from turnlog.views.resolve import turn_of
 from turnlog.views.rows import events_of, slots
 
@@ -37,6 +38,24 @@ class Filter:
     start: str | None
     stop: str | None
     limit: int | None
+    tools: tuple[str, ...] = ()
+    text: str | None = None
+    errors: bool = False
+    surfaces: tuple[str, ...] = ()
+
+    def rest(self, session: StoredSession) -> EventFilter | None:
+        """What is wanted besides type, place and time, or None for everything. Raises :class:`WrongUsage`."""
+        if not (self.tools or self.text is not None or self.errors or self.surfaces):
+            return None
+        surfaces = [one.strip() for text in self.surfaces for one in text.split(",")]
+        if wrong := next((one for one in surfaces if one not in SURFACE_CLASSES), None):
+            raise WrongUsage(f"--surface takes {', '.join(SURFACE_CLASSES)}, not {wrong!r}")
+        tools = [one.strip() for text in self.tools for one in text.split(",")] or None
+        chosen = [one for one in SURFACE_CLASSES if one in surfaces] or None
+        try:
+            return EventFilter(session, tools=tools, text=self.text, errors=self.errors, surfaces=chosen)
+        except ValueError as error:
+            raise WrongUsage(f"--text: {error}") from None
 
     def patterns(self) -> list[str]:
         """The wanted types; commas and further options mean *or*. Raises :class:`WrongUsage` for an empty one."""
@@ -98,6 +117,7 @@ class _Search:
         self._session = session
         self._patterns = patterns
         self._turn = turn
+        self._rest = wanted.rest(session)
         self._first = 0 if wanted.start is None else _edge(session, wanted.start)[0]
         self._last = None if wanted.stop is None else _edge(session, wanted.stop)[1]
 
@@ -119,16 +139,18 @@ class _Search:
                     raise
                 return
             first, stop = max(first, span.first), min(stop, span.stop)
-        with_chunks = self._wants("assistant/chunk")
+        with_chunks = self._wants("assistant/chunk") and not (self._rest is not None and self._rest.skips_deltas)
         for slot in slots(self._session, first, stop):
             if with_chunks if isinstance(slot.row, PackedRun) else self._wants(slot.row.type):
-                yield from (Found(event) for event in events_of(self._session, slot) if first <= event.seq < stop)
+                inside = (event for event in events_of(self._session, slot) if first <= event.seq < stop)
+                yield from (Found(event) for event in inside if self._rest is None or self._rest(event))
 
     def _in_branches(self) -> Iterator[Found]:
         for number, branch in enumerate(self._session.branches, 1):
             for event in branch.events if self._turn is None else _of_turn(branch.events, self._turn):
                 inside = event.seq >= self._first and (self._last is None or event.seq <= self._last)
-                if inside and self._wants(event.type):
+                rest = self._rest is None or self._rest(event, beside=True)
+                if inside and rest and self._wants(event.type):
                     yield Found(event, number)
 
 

@@ -10,6 +10,7 @@ from turnlog.events.lossless import plain
 from turnlog.log import AnyEvent, Session
 from turnlog.views import attempts, outline
 from turnlog.views.attempts import by_step
+from turnlog.views.captured import Remark, captured
 from turnlog.views.outline import Chunks, Item, Outline, Step, Turn
 from turnlog.views.spans import step_spans, turn_spans
 
@@ -35,6 +36,26 @@ def show(screen: Screen, which: Which, *, everything: bool, as_stored: bool, as_
         screen.hint(f"--all shows {printer.hidden} more event{'s' if printer.hidden > 1 else ''}")
     if found.turns and found.turns[-1].state == "running":
         screen.hint(f"{found.turns[-1].address} is running: its writer is alive")
+
+
+def show_captured(screen: Screen, which: Which, *, as_json: bool) -> None:
+    """Print what the log of a session holds and what it does not."""
+    session = open_session(screen, which)
+    found = captured(session)
+    if as_json:
+        screen.json(document(session=session_view(session), holds=[_remark(one) for one in found.holds],
+                             lacks=[_remark(one) for one in found.lacks]))  # fmt: skip
+        return
+    for title, remarks in (("holds", found.holds), ("does not hold, or cannot vouch for", found.lacks)):
+        screen.line(Styled(title, "bold"))
+        for one in remarks:
+            number = "" if one.number is None else f"{one.number} "
+            place = "" if one.seq is None else f" (@{one.seq})"
+            screen.line("  ", Styled(f"{one.code:22}", "cyan"), f" {number}{one.text}{place}")
+
+
+def _remark(one: Remark) -> dict[str, Any]:
+    return {"code": one.code, "text": one.text, "number": one.number, "seq": one.seq}
 
 
 class _Printer:
