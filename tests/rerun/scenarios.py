@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from turnlog import Agent, Session, tool
-from turnlog.agent import Context, Enter, PreStep, Reject, RequestConfig, RetryPolicy
+from turnlog.agent import Context, Enter, PreStep, Reject, RequestConfig, RetryPolicy, TurnStopping
 from turnlog.bus import Next, Outcome, stop
 from turnlog.events import AssistantChunk, CallConfig, LlmRetry, SessionTitle, ToolCall, UserMessage
 from turnlog.model import (
@@ -26,7 +26,7 @@ from turnlog.model import (
 from turnlog.rerun import Listen
 from turnlog.tools import Approvals, Policy, ToolContext, ToolOutput
 
-AT_ONCE: Final = RetryPolicy(initial_ms=0, max_ms=0, max_retries=2)
+AT_ONCE: Final = RetryPolicy(initial_ms=0, max_ms=1, max_retries=2)
 
 
 @tool(parallel=True)
@@ -260,18 +260,15 @@ async def steered(session: Session) -> None:
 
 async def cut_and_steered(session: Session) -> None:
     """A turn that was cut stays cut, whatever follows in it."""
+    said: list[str] = []
+
+    async def shorter(event: TurnStopping) -> None:
+        if not said:
+            said.append(event.agent.steer("Shorter.").id)
+
     async with agent(session, [[text("too lo"), max_tokens()], [text("Short.")]]) as one:
-        one.followup("Go.")
-        one.on(AssistantChunk, lambda event: event.data.chunk.__class__.__name__ == "Finish" and later())
-
-        said: list[str] = []
-
-        def later() -> None:
-            if not said:
-                said.append("")
-                asyncio.get_running_loop().call_soon(lambda: one.steer("Shorter."))
-
-        await one.when_idle()
+        one.on(TurnStopping, shorter)
+        await one.run("Go.")
 
 
 async def crowded(session: Session) -> None:
