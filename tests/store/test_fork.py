@@ -175,3 +175,24 @@ def test_a_fork_of_a_session_that_is_being_written_takes_what_is_there(tmp_path:
         ]
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        lambda data: data[:-1],
+        lambda data: data.replace(b"\n", b"\r\n"),
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: data.replace(b"\n", b"\n\n", 2),
+        lambda data: data + b'{"type":"turn',
+        lambda data: data + b"\0\0\0",
+    ],
+    ids=["no newline", "crlf", "bom", "blank lines", "torn", "nul tail"],
+)
+def test_an_odd_or_torn_file_gives_a_clean_fork(tmp_path: Path, odd: Any) -> None:
+    path = kept(tmp_path, of(sessions.in_step()))
+    path.write_bytes(odd(path.read_bytes()))
+    child = turnlog.load(fork(path).path)
+    assert child.findings == ()
+    assert [event.raw for event in child.events[:3]] == [event.raw for event in turnlog.load(path).events]
+    assert child.event(3).type == "session/end-seed"

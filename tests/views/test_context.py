@@ -23,8 +23,9 @@ from turnlog.store.attest import ATTEST_NAME
 from turnlog.store.discover import latest
 from turnlog.testing import LoopbackServer
 from turnlog.views import AddressInvalid, AddressUnknown, attempts
-from turnlog.views.context import context
+from turnlog.views.context import _step, context
 from turnlog.views.context_diff import Row, diff_contexts, diff_projection
+from turnlog.views.resolve import step_of
 from turnlog.views.spans import step_spans, turn_spans
 from turnlog.views.wire import body, prefix
 
@@ -78,6 +79,7 @@ def test_the_messages_of_a_request_are_those_of_the_log_as_it_was(tape: bytes) -
         if not attempt.seqs or (attempt.turn, attempt.step) not in steps:
             continue  # outside of any step no request was made
         found = context(session, attempt.address)
+        assert _step(session, attempt.turn, attempt.step) == step_of(session, attempt.turn, attempt.step)
         assert found.at == min(attempt.seqs)
         assert [json.loads(event.message_json) for event in found.events] == reference.messages(log[: found.at])
         assert list(found.messages) == list(session.derive_messages(at=found.at))

@@ -36,7 +36,7 @@ from .read import read_log
 from .rewrite import attest, file_of, root_of, text_of, writing
 from .source import Source
 
-_ODD: Final = frozenset({"crlf", "bom"})
+_ODD: Final = frozenset({"crlf", "bom", "blank-line"})
 """Findings of logs whose bytes no writer of ours would make; their events are written anew."""
 
 

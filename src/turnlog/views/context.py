@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from turnlog.events import Header, RequestHeader
-from turnlog.log import AnyEvent, Messages, Session, is_event
+from turnlog.events import Header, RequestHeader, StepEnd, StepStart
+from turnlog.log import AnyEvent, Messages, Session, SessionEvent, is_event
 from turnlog.log.projection import View
 from turnlog.log.proof import DIGESTS, EMPTY, RequestProof, chained, header_hash
 from turnlog.store.attest import ATTEST_NAME, ShownRequest, read_attestation
@@ -30,12 +30,14 @@ from .address import Address, AddressInvalid, AttemptAddress, StepAddress, parse
 from .attempt import Attempt
 from .attempts import attempts
 from .resolve import attempt_of, step_of
-from .rows import is_live
+from .rows import has_gaps, is_live
 from .spans import Span
 
 Confirmation: TypeAlias = Literal["confirmed", "contradicted", "unattested"]
 """``confirmed``: a hash kept when the request left is that of the request made again. ``contradicted``: it is another
 one, so the log is not what it was or the proof lies. ``unattested``: no hash of this request was kept."""
+
+_BORDERS: Final = frozenset({"turn/start", "turn/end", "step/start", "step/end"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +104,15 @@ def context(session: Session, address: Address | str) -> Context:
     session does not have.
     """
     named = parse_address(address) if isinstance(address, str) else address
-    if isinstance(named, AttemptAddress):
-        span = step_of(session, named.turn, named.step)
-        answer: Attempt | None = attempt_of(session, named)
-    elif isinstance(named, StepAddress):
-        span = step_of(session, named.turn, named.step)
-        answer = next(reversed([one for one in attempts(session, span) if one.seqs]), None)
-    else:
+    if not isinstance(named, StepAddress | AttemptAddress):
         raise AddressInvalid(f"{named} is no request; requests are made by attempts: give a step (t3.s2) or t3.s2.a1")
+    span = _step(session, named.turn, named.step)
+    there = [one for one in attempts(session, span) if one.seqs]
+    answer: Attempt | None
+    if isinstance(named, AttemptAddress):
+        answer = next((one for one in there if one.number == named.attempt), None) or attempt_of(session, named)
+    else:
+        answer = there[-1] if there else None
     number = 1 if answer is None else answer.number
     at = _left(session, span, answer)
     told = _told(session, span, number, at)
@@ -119,6 +122,28 @@ def context(session: Session, address: Address | str) -> Context:
     header = None if event is None or not is_event(event, RequestHeader) else event.data.header
     seq = None if event is None or header is None else event.seq
     return Context(session, span.turn, span.step or 0, number, at, header, seq, answer, told)
+
+
+def _step(session: Session, turn: int, step: int) -> Span:
+    """The step, found without an index of the session; anything odd is left to :func:`step_of`."""
+    rows = session.rows.rows
+    found = [place for place, row in enumerate(rows) if row.type == "step/start" and _starts(row, turn, step)]
+    if len(found) != 1 or has_gaps(session):
+        return step_of(session, turn, step)
+    first = session.rows.row_start(found[0])
+    for place in range(found[0] + 1, len(rows)):
+        row = rows[place]
+        if row.type in _BORDERS:
+            seq = session.rows.row_start(place)
+            data = row.data if isinstance(row, SessionEvent) else None
+            mine = isinstance(data, StepEnd) and (data.turn, data.step) == (turn, step)
+            return Span(turn, step, first, seq + mine, ended=mine)
+    return Span(turn, step, first, len(session), ended=False)
+
+
+def _starts(row: object, turn: int, step: int) -> bool:
+    data = row.data if isinstance(row, SessionEvent) else None
+    return isinstance(data, StepStart) and (data.turn, data.step) == (turn, step)
 
 
 def _left(session: Session, span: Span, answer: Attempt | None) -> int:
