@@ -8,6 +8,9 @@ from .address import Address, AddressAmbiguous, AddressError, AddressInvalid, Ad
 from .attempt import Attempt
 from .attempts import attempts
 from .call import Call
+from .context import Context, context
+from .diff import Diff, Difference, diff
+from .normal import Divergence, NormalEvent, first_divergence, normal_events
 from .outline import Outline, outline
 from .playback import Frame, playback
 from .projectors import TIMELINE, TRANSCRIPT, Mark, Said
@@ -30,8 +33,13 @@ __all__ = [
     "Attempt",
     "AttemptView",
     "Call",
+    "Context",
+    "Diff",
+    "Difference",
+    "Divergence",
     "Frame",
     "Mark",
+    "NormalEvent",
     "Outline",
     "Provenance",
     "Said",
@@ -46,6 +54,10 @@ __all__ = [
     "attempts",
     "call",
     "calls",
+    "context",
+    "diff",
+    "first_divergence",
+    "normal_events",
     "outline",
     "parse_address",
     "playback",
