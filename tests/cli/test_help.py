@@ -21,6 +21,7 @@ COMMANDS = (
     *("ls", "show", "events", "messages", "turn", "call", "sources", "replay", "verify"),
     *("context", "diff", "fork"),
     *("trace",),
+    *("rerun",),
     *("repair", "convert", "compress", "decompress", "redact", "rm"),
 )
 
@@ -75,7 +76,7 @@ def _try_examples(
         example = example.replace("~/.dsh/sessions", str(tmp_path / "dsh" / "sessions"))
         example = example.replace("http://localhost:11434/v1", base_url)
         monkeypatch.setattr("sys.stdin", io.StringIO("Do it.\n"))
-        if example.startswith("turnlog resume"):
+        if example.startswith(("turnlog resume", "turnlog rerun")):
             assert run("run", "Begin.").code == 0
         shown = run(*shlex.split(example)[1:])
         nothing_that_recent = 1 if "--since" in example else 0

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import asking, comparing, keeping, working
+from . import asking, comparing, keeping, rerunning, working
 from .completion import event_types, session_ids
 from .opening import Which, split_words
 from .options import AsJson, AsStored, Latest, Limit, Roots, SessionName, Since, Until, screen_of
@@ -367,6 +367,7 @@ def _verify(
 
 comparing.add_commands(app)
 asking.add_commands(app)
+rerunning.add_commands(app)
 keeping.add_commands(app)
 
 

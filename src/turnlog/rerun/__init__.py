@@ -2,6 +2,6 @@
 
 from .effects import Effect
 from .errors import NotFaithful, RerunError
-from .run import Listen, Rerun, Step, rerun
+from .run import Listen, Rerun, Step, effects_before, rerun
 
-__all__ = ["Effect", "Listen", "NotFaithful", "Rerun", "RerunError", "Step", "rerun"]
+__all__ = ["Effect", "Listen", "NotFaithful", "Rerun", "RerunError", "Step", "effects_before", "rerun"]

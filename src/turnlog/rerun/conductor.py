@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from turnlog.events import AssistantMessage, Failure, ModelInput, Payload, StepEnd, UserSource
+from turnlog.events import AssistantMessage, Failure, ModelInput, Payload, StepEnd, ToolCall, ToolResult, UserSource
 from turnlog.log import AnyEvent, Replace, Session, Subscription
 from turnlog.tools import Approvals
 
@@ -150,8 +150,11 @@ class Conductor:
 
     def _at_once(self, length: int) -> bool:
         """After an answer and at the end of a step nothing waits: whoever cancels there does it at once."""
-        before = self.recording.at(length - 1)
-        return before is not None and isinstance(before.data, AssistantMessage | StepEnd)
+        before, after = self.recording.at(length - 1), self.recording.at(length)
+        if before is None or after is None:
+            return False
+        never_ran = isinstance(before.data, ToolResult) and isinstance(after.data, ToolCall)
+        return never_ran or isinstance(before.data, AssistantMessage | StepEnd)
 
     def end(self, how: Ended, stopped_at: int | None = None) -> None:
         """Hold nothing back any more; what the loop still does is not looked at."""

@@ -88,6 +88,25 @@ class Rerun:
             for event in starts
         )
 
+    def summary(self) -> list[str]:
+        """What was recorded in it and what was live, in sentences."""
+        lines: list[str]
+        if self.live_from is None:
+            lines = [f"{self.recorded.id} run again: every answer and every result is recorded"]
+        else:
+            lines = []
+            before = [one.address for one in self.steps if not one.live]
+            told = f"{before[0]} to {before[-1]} recorded, " if before else ""
+            live = [one.address for one in self.steps if one.live]
+            ends = f" to {live[-1]}" if len(live) > 1 else ""
+            lines.append(f"{self.recorded.id} run again: {told}{self.live_from}{ends} live")
+        lines += [f"{turn} failed as it had failed; nothing but its end says why" for turn in self.replayed]
+        if self.how == "stalled":
+            lines.append("the loop waited for something that was not recorded, and was ended")
+        elif self.how == "cut":
+            lines.append("the recorded writer was gone in the middle of a turn; the rerun ends there too")
+        return lines
+
     def __str__(self) -> str:
         about = f"{self.recorded.id}: {len(self.session)} events"
         return f"{about}, no divergence" if self.divergence is None else f"{about}, {self.divergence}"
@@ -128,6 +147,11 @@ async def rerun(
         )
     run = _Run(recording, first, model, tools, tuple(listeners), approvals, workspace, patience)
     return await run.run(had)
+
+
+def effects_before(session: Session, from_: Address | str) -> tuple[Effect, ...]:
+    """What the steps before a step or a turn did to the workspace, for whoever wants to know it first."""
+    return effects(Recording(session), _place(session, from_).seq)
 
 
 def _place(session: Session, address: Address | str) -> Step:

@@ -97,7 +97,9 @@ class RecordedToolbox(Toolbox):
             return self.live.is_parallel(call)
         if not self._conductor.open:
             return False
-        return self._conductor.length >= self._calls.may_start()
+        while not self._conductor.patient and self._conductor.open and self._conductor.perform():
+            pass  # what came between an answer and its calls
+        return self._conductor.cancelling or self._conductor.length >= self._calls.may_start()
 
     def __iter__(self) -> Iterator[AnyTool]:
         if self.live is not None:
