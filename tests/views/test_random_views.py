@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import pytest
@@ -15,7 +15,8 @@ from tests.views.naive import Cause, Naive, as_stored, depths, random_log, turne
 from turnlog.events import AssistantMessage, TokenUsage, UsageChunk, is_token
 from turnlog.log import Session
 from turnlog.store import StoredSession
-from turnlog.views import Call, attempts, calls
+from turnlog.views import Call, attempts, calls, outline
+from turnlog.views.outline import Chunks, Step, Turn
 from turnlog.views.structure import AttemptView, StepView, TurnView, structure
 from turnlog.views.trace import Link, Trace, trace
 
@@ -196,3 +197,37 @@ def naive_total(figures: list[TokenUsage | None]) -> TokenUsage | None:
     if not known:
         return None
     return TokenUsage(sum(one.input_tokens for one in known), sum(one.output_tokens for one in known))
+
+
+def test_an_outline_counts_every_chunk_in_its_run(prove: Prove) -> None:
+    def check(tape: bytes) -> None:
+        live = random_log(tape)
+        for session in (live, as_stored(live), as_stored(live, packed=False)):
+            check_outline(session)
+
+    prove("outlines equal the naive runs", check, tapes)
+
+
+def check_outline(session: Session) -> None:
+    """Runs end where the kind changes, at any other event, and nowhere else."""
+    wanted: list[list[object]] = []
+    inside = False
+    for line in Naive(session).log:
+        if line["type"] != "assistant/chunk":
+            inside = False
+            continue
+        kind = line["data"]["chunk"]["type"]
+        if inside and wanted[-1][0] == kind:
+            wanted[-1][1] += 1  # type: ignore[operator]
+        else:
+            wanted.append([kind, 1, line["seq"], line["time"]])
+        inside = True
+    assert [[one.kind, one.number, one.seq, one.time] for one in _runs(outline(session).items)] == wanted
+
+
+def _runs(items: Sequence[object]) -> Iterator[Chunks]:
+    for item in items:
+        if isinstance(item, Chunks):
+            yield item
+        elif isinstance(item, Turn | Step):
+            yield from _runs(item.items)

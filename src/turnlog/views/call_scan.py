@@ -56,13 +56,10 @@ class CallScan:
         self._live = is_live(session)
         self._needle = _needle(session, id)
         self._steps: dict[_Place, _Parts] = {}
-        index = index_of(session)
         self._border = first  # chunks before it belong to an earlier answer
         end = len(session) if stop is None else stop
-        for seq in index.parts_between(first, end):
-            start = index.step_start(seq)
-            self._border = max(self._border, -1 if start is None else start)
-            self._read(session.event(seq))
+        for event in session.rows.gather(index_of(session).parts_between(first, end)):
+            self._read(event)
         if end >= len(session):
             for event in closed(session, as_stored=as_stored):
                 self._read(event)
@@ -125,7 +122,8 @@ class CallScan:
 
     def _stream(self, stop: int) -> list[Slot]:
         """The rows before *stop* that may hold argument deltas."""
-        found = slots(self._session, self._border, stop)
+        step = index_of(self._session).step_start(stop) or 0
+        found = slots(self._session, max(self._border, step), stop)
         return [slot for slot in found if slot.row.type in ("tool-call-chunks", "assistant/chunk")]
 
     # -- putting together ---------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from msgspec import UNSET
+
 from turnlog.log import AnyEvent, Replace, Session
 from turnlog.log.rows import RUN_TYPES, PackedRun
 
@@ -51,6 +53,8 @@ class Index:
         """Request points."""
         self.headers: Final[list[int]] = []
         """Seqs of every ``request/header``."""
+        self.surface: Final[list[int]] = []
+        """Seqs of every event that is or was on the surface."""
         self.parts: Final[list[int]] = []
         """Seqs of messages, calls and results, which make up calls."""
         self.others: Final[list[int]] = []
@@ -100,6 +104,8 @@ class Index:
             if self._waiting:
                 self.points.append(seq)
             self._waiting = True
+        if event.surface_op is not UNSET:
+            self.surface.append(seq)
         sources = event.sources
         if sources is not None:
             self._cites(seq, sources)

@@ -45,7 +45,7 @@ class Chunks(NamedTuple):
 
     def with_more(self, following: Chunks) -> Chunks:
         """These and those that come right after them."""
-        return self._replace(number=self.number + following.number)
+        return Chunks(self.kind, self.number + following.number, self.time, self.seq, self.k)
 
 
 def chunks_in(slot: Slot) -> Iterator[Chunks]:
@@ -144,13 +144,27 @@ class _Builder:
         self._turn: Turn | None = None
         self._step: Step | None = None
         self._items: list[Item] = self._outline.items  # of the innermost open thing
+        self._kind = ""  # of the run of single chunks that is being counted
+        self._more = 0  # how many of them the last item does not count yet
 
     def read(self, slot: Slot) -> None:
         """Put one row in its place."""
         row = slot.row
-        for chunks in chunks_in(slot):
-            self._chunks(chunks)
-        if isinstance(row, PackedRun) or row.type == "assistant/chunk":
+        type = row.type
+        if type == "assistant/chunk":  # nearly all rows of a log that is not packed
+            kind = chunk_kind(row)  # type: ignore[arg-type]
+            if kind == self._kind:
+                self._more += 1
+                return
+            self._count()
+            self._chunks(Chunks(kind, 1, row.time, slot.seq))  # type: ignore[union-attr]
+            self._kind = kind
+            return
+        self._count()
+        if isinstance(row, PackedRun) or type in STREAMED:
+            for chunks in chunks_in(slot):
+                self._chunks(chunks)
+        if isinstance(row, PackedRun):
             return
         if row.type in _BOUNDARIES:
             self._boundary(row)
@@ -159,10 +173,18 @@ class _Builder:
 
     def finish(self, open_state: State) -> Outline:
         """The log is over; what is still open is *open_state*."""
+        self._count()
         for thing in (self._turn, self._step):
             if thing is not None:
                 thing.state = open_state
         return self._outline
+
+    def _count(self) -> None:
+        """Whatever comes next, the run of single chunks is over."""
+        last = self._items[-1] if self._more else None
+        if isinstance(last, Chunks):
+            self._items[-1] = Chunks(last.kind, last.number + self._more, last.time, last.seq, last.k)
+        self._kind, self._more = "", 0
 
     def _chunks(self, chunks: Chunks) -> None:
         last = self._items[-1] if self._items else None

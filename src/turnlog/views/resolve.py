@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msgspec import UNSET
-
 from turnlog.log import AnyEvent, Session
-from turnlog.log.rows import PackedRun
 
 from .address import (
     Address,
@@ -26,8 +23,9 @@ from .address import (
 from .attempt import Attempt
 from .attempts import attempts
 from .calls import one_call
+from .index import index_of
 from .provenance import replacements, there_are
-from .rows import has, slots
+from .rows import has
 from .spans import Span, step_spans, turn_spans
 from .streams import embedded
 
@@ -117,7 +115,7 @@ def attempt_of(session: Session, address: AttemptAddress) -> Attempt:
 
 
 def _message(session: Session, id: str) -> int:
-    likely = [event for event in _surface_events(session) if _may_name(event, id)]
+    likely = _naming(_surface_events(session), id)
     found = [event.seq for event in likely if event.message is not None and event.message.id == id]
     if not found:
         ids = {event.seq: event.message.id for event in _surface_events(session) if event.message is not None}
@@ -132,12 +130,12 @@ def _message(session: Session, id: str) -> int:
     return visible
 
 
-def _may_name(event: AnyEvent, id: str) -> bool:
-    """Whether the stored text can hold a message id."""
+def _naming(events: list[AnyEvent], id: str) -> list[AnyEvent]:
+    """Those of *events* whose stored text can hold a message id."""
     if not id.replace("-", "").replace("_", "").isalnum() or not id.isascii():
-        return True  # it may be escaped in the text
-    raw = event.raw
-    return id.encode() in raw or b"\\u" in raw
+        return events  # it may be escaped in the text
+    needle = id.encode()
+    return [event for event in events if needle in (raw := event.raw) or b"\\u" in raw]
 
 
 def _replaced_by_chain(session: Session, seqs: list[int], visible: int) -> set[int]:
@@ -145,10 +143,8 @@ def _replaced_by_chain(session: Session, seqs: list[int], visible: int) -> set[i
     return {seq for seq in seqs if visible in replacements(session, seq)}
 
 
-def _surface_events(session: Session) -> Iterator[AnyEvent]:
-    for slot in slots(session):
-        if not isinstance(slot.row, PackedRun) and slot.row.surface_op is not UNSET:
-            yield slot.row
+def _surface_events(session: Session) -> list[AnyEvent]:
+    return session.rows.gather(index_of(session).surface)
 
 
 def _check_event(session: Session, seq: int, k: int | None) -> None:
