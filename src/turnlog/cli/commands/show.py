@@ -49,9 +49,9 @@ def show_captured(screen: Screen, which: Which, *, as_json: bool) -> None:
     for title, remarks in (("holds", found.holds), ("does not hold, or cannot vouch for", found.lacks)):
         screen.line(Styled(title, "bold"))
         for one in remarks:
-            number = "" if one.number is None else f"{one.number} "
+            number = "" if one.number is None else str(one.number)
             place = "" if one.seq is None else f" (@{one.seq})"
-            screen.line("  ", Styled(f"{one.code:22}", "cyan"), f" {number}{one.text}{place}")
+            screen.line("  ", Styled(f"{one.code:22}", "cyan"), f" {number:>6}  {one.text}{place}")
 
 
 def _remark(one: Remark) -> dict[str, Any]:
