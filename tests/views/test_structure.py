@@ -7,6 +7,8 @@ import pytest
 import turnlog
 from tests.log import sessions
 from tests.views.logs import (
+    CASES,
+    DATA,
     LONG,
     SAMPLE,
     asks,
@@ -31,7 +33,9 @@ from tests.views.logs import (
     user,
 )
 from turnlog.log.rows import PackedRun
-from turnlog.views import AddressUnknown, AttemptView, StepView, TurnView, structure
+from turnlog.store import LogRefused
+from turnlog.views import AddressUnknown, AttemptView, StepView, TurnView, structure, trace
+from turnlog.views.captured import captured
 
 
 def test_the_sample_part_by_part() -> None:
@@ -185,3 +189,24 @@ def test_a_turn_that_failed_says_why() -> None:
     (one,) = structure(session(turn(), user(), end(reason=reason))).turns
     assert one.end == "error: HTTP_402: no money"
     assert one.steps == ()
+
+
+def test_no_readable_log_is_beyond_the_views() -> None:
+    """Every case and real log, damaged ones too: structure, trace and remarks never fail."""
+    logs = (*CASES.rglob("*.jsonl*"), *(DATA / "corpus").rglob("*.jsonl*"))
+    paths = [path for path in sorted(logs) if path.is_file() and not path.name.startswith("attest")]
+    seen = 0
+    for path in paths:
+        try:
+            found = turnlog.load(path, forensic=True)
+        except LogRefused:
+            continue  # not even a header
+        seen += 1
+        assert captured(found).lacks
+        for one in structure(found).turns:
+            assert min(one.timing.total_ms, one.timing.tool_ms, one.timing.waiting_ms) >= 0
+            assert one.end
+            assert all(call.turn == one.turn for step in one.steps for call in step.calls)
+        for shown in found.message_events(as_stored=True)[-20:]:
+            assert trace(found, f"@{shown.seq}").event.seq == shown.seq
+    assert seen > 80
