@@ -21,6 +21,7 @@ from turnlog.events import (
     AssistantChunk,
     AssistantMessage,
     CancelCause,
+    CancelledByUser,
     CompactionPrune,
     Completed,
     EndSeed,
@@ -67,6 +68,8 @@ LIMITS: Final = ("STEP_LIMIT", "COST_LIMIT")
 TIME_LIMIT: Final = "TIME_LIMIT"
 """The one that cuts a step off."""
 
+CLOSED: Final = "interrupted-"
+"""How the ids of messages begin that were not logged by the loop, but for a writer that was gone."""
 _STARTED: Final = "Not run: "
 _decode: Final = decoder_of(UserMessage)
 
@@ -342,6 +345,8 @@ class Recording:
                     pass
         self._contexts_of_results()
         self._gates()
+        if open_turn:
+            self._ended(len(self.events), Interrupted(), step, header_since_turn or 0)
         if open_turn or self._open_at_end():
             self.boundaries.setdefault(len(self.events), Boundary(resumed=False))
 
@@ -432,7 +437,7 @@ class Recording:
 
     def _asked(self, seq: int, data: ApprovalAsked, step: _Step | None) -> None:
         value = data.value if isinstance(data.value, Mapping) else {}
-        decided, outcome = seq + 1, "cancelled"
+        decided, outcome = len(self.events) + 1, "cancelled"
         for later in range(seq + 1, len(self.events)):
             said = self.events[later].data
             answer = said.value if isinstance(said, ApprovalDecided) and isinstance(said.value, Mapping) else {}
@@ -447,14 +452,17 @@ class Recording:
     # -- cancels ------------------------------------------------------------------------------------------------
 
     def _ended(self, seq: int, reason: object, step: _Step | None, turn: int) -> None:
+        only_said = isinstance(reason, Interrupted) and seq < len(self.events)
         match reason:
             case Aborted(reason=cause):
                 pass
             case Errored(error=cause) if cause.code == TIME_LIMIT:
                 pass
+            case Interrupted() if step is not None and self._felt(seq, step, only_said=only_said) < seq:
+                cause = CancelledByUser()  # whoever it was: the writer was gone before it could say
             case _:
                 return
-        place = first = self._felt(seq, step)
+        place = first = self._felt(seq, step, only_said=only_said)
         while first > turn and isinstance(self.actions.get(first - 1), Insert | Withdraw):
             first -= 1
         withdrawn = [one for one in range(first, place) if isinstance(self.actions[one], Withdraw)]
@@ -465,19 +473,26 @@ class Recording:
             del self.actions[one]
         self.actions[withdrawn[0] if withdrawn else place] = Cancel(cause, bool(withdrawn))
 
-    def _felt(self, seq: int, step: _Step | None) -> int:
-        """The first event of the turn that shows that it was cancelled."""
+    def _felt(self, seq: int, step: _Step | None, *, only_said: bool) -> int:
+        """The first event of the turn that shows that it was cancelled; *seq* if none does.
+
+        *only_said*: not where it can only be concluded from what is missing.
+        """
         if step is None:
             return seq
         for place in range(step.first, seq):
             match self.events[place].data:
-                case AssistantMessage(interrupted=True):
+                case AssistantMessage(message=message, interrupted=True) if not message.id.startswith(CLOSED):
                     return place
                 case ApprovalDecided(value=value) if isinstance(value, Mapping) and value.get("outcome") == "cancelled":
                     return place
-                case ToolResult(error=error) as result if error is not None and error.code.startswith("ABORTED"):
+                case ToolResult(error=error, message=message) as result if (
+                    error is not None and error.code.startswith("ABORTED") and not message.id.startswith(CLOSED)
+                ):
                     return place - 1 if _text(result).startswith("Error: " + _STARTED) else place
-                case StepEnd() if place == seq - 1 and not _answered_in(self.events[step.first : place]):
+                case StepEnd() if (
+                    place == seq - 1 and not only_said and not _answered_in(self.events[step.first : place])
+                ):
                     return place
                 case _:
                     pass

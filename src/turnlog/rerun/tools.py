@@ -144,7 +144,7 @@ class Calls:
     def may_start(self) -> int:
         """How long the log has to be before the next call starts: as long as it was when it did."""
         length, recording = self._conductor.length, self._conductor.recording
-        return next((seq for seq in sorted(recording.calls) if seq >= length), 0)
+        return next((seq for seq in sorted(recording.calls) if seq >= length), len(recording))
 
     async def _before(self, event: PreExecute, next: Next[PreExecute, Verdict]) -> Outcome[Verdict]:
         conductor = self._conductor
@@ -171,6 +171,8 @@ class Calls:
         ran = self.of(event.call)
         if self._conductor.live:
             return await next() if self._live_tools else stop(self._like(event.call), reason="recorded")
+        if ran is not None and ran.result is None:
+            await self._conductor.reach(len(self._conductor.recording) + 1)  # its writer was gone before it ended
         if ran is None or ran.result is None:
             return stop(Result.failed("no result of this call is recorded"), reason="nothing is recorded")
         self._given.add(id(event.call))

@@ -125,7 +125,7 @@ def _print(screen: Screen, made: Rerun, keep: Path | None) -> None:
     screen.line(Styled("first divergence", "red"), f"  {found}")
     for side, event in (("recorded", found.left), ("now", found.right)):
         for place, line in enumerate(_lines(event)):
-            screen.line(f"  {side if not place else '':9}", line)
+            screen.line(f"  {side if not place else '':10}", line)
 
 
 def _lines(event: NormalEvent | None) -> list[str]:
