@@ -122,6 +122,8 @@ def listed(root: Path) -> dict[str, Any]:
 class _Unattested:
     """A hash of nothing, for a session that attests nothing."""
 
+    length = 0
+
     def extend_lines(self, lines: list[bytes]) -> None:
         pass
 

@@ -115,6 +115,40 @@ def thaw(value: Json) -> Any:
 
 def check_open(value: object, path: str = "$", depth: int = 0) -> None:
     """Raise :class:`LosslessError` where *value* is not lossless JSON; *path* is the JSON path of *value*."""
+    if not _is_plain(value, depth):
+        _find_fault(value, path, depth)
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether *value* is lossless JSON for sure; no paths are made for what is."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() or _is_text(value)  # type: ignore[attr-defined,arg-type]
+    if kind is dict or kind is MappingProxyType:
+        if depth >= MAX_DEPTH:
+            return False
+        for key, member in value.items():  # type: ignore[attr-defined]
+            if type(key) is not str or not (key.isascii() or _is_text(key)) or not _is_plain(member, depth + 1):
+                return False
+        return True
+    if kind is list or kind is JsonArray:
+        return depth < MAX_DEPTH and all(_is_plain(member, depth + 1) for member in value)  # type: ignore[attr-defined]
+    if kind is int:
+        return -MAX_SAFE <= value <= MAX_SAFE  # type: ignore[operator]
+    if kind is float:
+        return value != 0 and math.isfinite(value)  # type: ignore[arg-type]
+    return kind is bool or value is None
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _find_fault(value: object, path: str, depth: int) -> None:
     kind = type(value)
     if kind is bool or value is None:
         return
@@ -131,11 +165,11 @@ def check_open(value: object, path: str = "$", depth: int = 0) -> None:
             if type(key) is not str:
                 raise LosslessError(f"{path}: key {key!r} is {_name(type(key))}, not a string; use str keys")
             check_text(key, path)
-            check_open(member, f"{path}.{key}", depth + 1)
+            _find_fault(member, f"{path}.{key}", depth + 1)
     elif kind is list or kind is JsonArray:
         _check_depth(depth, path)
         for index, member in enumerate(value):  # type: ignore[arg-type]
-            check_open(member, f"{path}[{index}]", depth + 1)
+            _find_fault(member, f"{path}[{index}]", depth + 1)
     else:
         raise LosslessError(f"{path}: {not_json(value)}")
 

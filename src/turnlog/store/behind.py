@@ -20,13 +20,14 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Final, Protocol
+from typing import Final
 
 from turnlog.log import AnyEvent, Durable, Session
 from turnlog.log.proof import RequestProof
 from turnlog.log.session import epoch_ms
 
-from .attest import Note, RunningHash, Seal, ShownRequest, attest_line
+from .answers import Answer, Post, Reply
+from .attest import Note, RunningHash, ShownRequest, attest_line
 from .base import Store
 from .encode import packed_lines
 from .errors import ConcurrentWriter, StoreError, WriteFailed
@@ -39,74 +40,15 @@ SEAL_WITHIN: Final = 0.02
 """Seconds until what is durable is sealed."""
 RETRY_WITHIN: Final = 1.0
 """Seconds until a batch that the disk refused is tried again, if nothing asks for it earlier."""
-WORKERS: Final = 8
+WORKERS: Final = 16
 """Disks that are waited for at once; more gained nothing on local ones."""
-
-
-class Answer(Protocol):
-    """What a barrier waits for; a ``Future`` is one."""
-
-    def set_result(self, result: Durable, /) -> None:
-        """It is durable."""
-        ...
-
-    def set_exception(self, exception: BaseException, /) -> None:
-        """It is not."""
-        ...
-
-
-class _Post:
-    """Brings answers to one event loop, which is woken once for all that are under way."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self._letters: deque[tuple[asyncio.Future[Durable], Durable | BaseException]] = deque()
-        self._called = False
-
-    def send(self, future: asyncio.Future[Durable], said: Durable | BaseException) -> None:
-        """From any thread."""
-        self._letters.append((future, said))
-        if not self._called:
-            self._called = True
-            try:
-                self.loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the loop is closed: nobody waits any more
-                self._letters.clear()
-
-    def _deliver(self) -> None:
-        self._called = False  # before looking: a letter that comes now calls anew
-        while self._letters:
-            future, said = self._letters.popleft()
-            if future.done():
-                continue
-            if isinstance(said, Durable):
-                future.set_result(said)
-            else:
-                future.set_exception(said)
-
-
-class _Reply:
-    """The answer to a barrier of an event loop."""
-
-    __slots__ = ("_future", "_post")
-
-    def __init__(self, post: _Post, future: asyncio.Future[Durable]) -> None:
-        self._post = post
-        self._future = future
-
-    def set_result(self, result: Durable) -> None:
-        """See :meth:`Answer.set_result`."""
-        self._post.send(self._future, result)
-
-    def set_exception(self, exception: BaseException) -> None:
-        """See :meth:`Answer.set_exception`."""
-        self._post.send(self._future, exception)
 
 
 class _Crew:
     """A few threads that wait for disks, started when there is work for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, posts: _Posts) -> None:
+        self._posts = posts
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
 
@@ -128,6 +70,35 @@ class _Crew:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
+            self._posts.bring()
+
+
+class _Posts:
+    """The event loops that answers are brought to."""
+
+    def __init__(self) -> None:
+        self._post: Post | None = None
+        self._others: list[Post] = []
+
+    def here(self) -> Post:
+        """What brings answers to the running event loop."""
+        loop = asyncio.get_running_loop()
+        post = self._post
+        if post is None or post.loop is not loop:
+            if post is not None:
+                self._others = [
+                    *(one for one in self._others if one.loop is not loop and not one.loop.is_closed()),
+                    post,
+                ]
+            self._post = post = Post(loop)
+        return post
+
+    def bring(self) -> None:
+        """From any thread, when it has nothing better to do than to wait: a loop that is woken wants to run."""
+        if self._post is not None:
+            self._post.bring()
+        for post in self._others:
+            post.bring()
 
 
 class WriteThread:
@@ -138,7 +109,10 @@ class WriteThread:
     """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
+        self._mutex = threading.Lock()
+        self._bell = threading.Lock()
+        """Free when the thread is to wake up; it waits for it."""
+        self._bell.acquire()
         self._due: dict[WriteBehind, float] = {}
         """When each writer is to work next; one time per writer, so that work never multiplies."""
         self._queue: list[tuple[float, int, WriteBehind]] = []
@@ -149,8 +123,8 @@ class WriteThread:
         """When each writer is to seal what is durable, the earliest first."""
         self._sleeps_until = -math.inf
         """Until when the thread waits; it is awake before that, or is being woken."""
-        self._crew = _Crew()
-        self._post: _Post | None = None
+        self.posts = _Posts()
+        self._crew = _Crew(self.posts)
         self._pid = os.getpid()
         self.closing = False
         """Whether all work is to be done at once, as the last."""
@@ -163,7 +137,7 @@ class WriteThread:
     def schedule(self, writer: WriteBehind, at: float) -> bool:
         """Have *writer* work at *at* (monotonic seconds) or earlier, or as soon after as it can be; false when the
         thread is about to end, and will not."""
-        with self._condition:
+        with self._mutex:
             if self.closing:
                 return False
             if self._due.get(writer, math.inf) <= at:
@@ -181,7 +155,7 @@ class WriteThread:
         """Have *writer* seal what is durable soon; not at once, or writers that wait all the time would pay for it."""
         if writer in self._unsealed:
             return
-        with self._condition:
+        with self._mutex:
             self._unsealed[writer] = at = time.monotonic() + SEAL_WITHIN
             self._wake_by(at)
 
@@ -189,14 +163,7 @@ class WriteThread:
         """Wake the thread, unless it wakes by itself early enough."""
         if at < self._sleeps_until:
             self._sleeps_until = -math.inf
-            self._condition.notify()
-
-    def post(self) -> _Post:
-        """What brings answers to the running event loop."""
-        loop = asyncio.get_running_loop()
-        if self._post is None or self._post.loop is not loop:
-            self._post = _Post(loop)
-        return self._post
+            self._bell.release()
 
     def close(self) -> None:
         """Do what is due, now, and end the thread. In a forked child there is none."""
@@ -210,9 +177,9 @@ class WriteThread:
     def _end(self) -> None:
         if self.forked:
             return
-        with self._condition:
+        with self._mutex:
             self.closing = True
-            self._condition.notify()
+            self._wake_by(-math.inf)
         if self._thread is not None:
             self._thread.join()
 
@@ -228,16 +195,29 @@ class WriteThread:
 
     def _next(self) -> list[Callable[[], Callable[[], None] | None]]:
         """What is due, each writer once; waits for the first. Empty when the thread is to end."""
-        with self._condition:
-            while True:
-                now = math.inf if self.closing else time.monotonic()
+        while True:
+            with self._mutex:
+                closing = self.closing
+                now = math.inf if closing else time.monotonic()
                 due, seals = self._pop_due(now), self._pop_seals(now)
-                if len(due) == 1 and not seals:
-                    return [due[0].work]
-                if due or seals or self.closing:
-                    return [*(writer.begin for writer in due), *(writer.seal for writer in seals)]
-                self._sleeps_until = at = self._next_time()
-                self._condition.wait(None if at == math.inf else at - now)
+                idle = not (due or seals or closing)
+                if idle:
+                    self._sleeps_until = at = self._next_time()
+            self.posts.bring()
+            if not idle:
+                break
+            self._sleep(at - now)
+        if len(due) == 1 and not seals:
+            return [due[0].work]
+        return [*(writer.begin for writer in due), *(writer.seal for writer in seals)]
+
+    def _sleep(self, seconds: float) -> None:
+        """Wait for the bell, or so long; then the bell rings no more until the next sleep."""
+        rung = self._bell.acquire(timeout=-1 if seconds == math.inf else min(max(seconds, 0), threading.TIMEOUT_MAX))
+        if not rung:
+            with self._mutex:
+                if self._sleeps_until == -math.inf:
+                    self._bell.acquire()  # it rang just now
                 self._sleeps_until = -math.inf
 
     def _next_time(self) -> float:
@@ -287,6 +267,8 @@ class WriteBehind:
         self._lines = lines
         self._frames = frames
         self._hash = hash
+        self._unhashed: deque[list[bytes]] = deque()
+        """The own lines of written batches that the hash does not know yet: nobody waits for it."""
         self._pending: deque[AnyEvent] = deque()
         self._working = threading.Lock()
         """Held while the store is used."""
@@ -295,8 +277,8 @@ class WriteBehind:
         self._closed = False
         self._scheduled = False
         self._oldest = 0.0
-        self._unsealed: Seal | None = None
-        """What is durable and not sealed yet."""
+        self._sealed = written
+        """How many events the last seal was about."""
         self._unsynced_since: float | None = None
         self._accepted = written
         self._written = written
@@ -341,10 +323,9 @@ class WriteBehind:
         """
         if self._durable >= length:
             return Durable(length)
-        post = self._thread.post()
-        future: asyncio.Future[Durable] = post.loop.create_future()
-        self._ask(length, _Reply(post, future))
-        return await future
+        reply = Reply(self._thread.posts.here())
+        self._ask(length, reply)
+        return await reply
 
     def barrier(self, length: int) -> Future[Durable]:
         """The same for threads: a future that nothing cancels."""
@@ -363,8 +344,10 @@ class WriteBehind:
                 self._waiting.append((length, answer))
         if closed:
             self._answer([(length, answer)])
+            self._thread.posts.bring()
         elif not self._thread.schedule(self, time.monotonic()):
             self.work()
+            self._thread.posts.bring()
 
     def close(self) -> None:
         """Write and sync what was accepted, then let go of the session and the store. Raises what writing raises."""
@@ -379,6 +362,7 @@ class WriteBehind:
                 self._closed = True
                 waiting, self._waiting = self._waiting, []
             self._answer(waiting)
+            self._thread.posts.bring()
 
     def _forked(self) -> ConcurrentWriter:
         return ConcurrentWriter(
@@ -420,7 +404,7 @@ class WriteBehind:
             self._durable = self._written
             self._unsynced_since = None
             self._done(waiting)
-            self._attest()
+            self._thread.schedule_seal(self)
         self._working.release()
 
     def _done(self, waiting: list[tuple[int, Answer]]) -> None:
@@ -435,11 +419,8 @@ class WriteBehind:
         with self._working:
             if not self._written or self._durable < self._written:
                 return
-            self._attest()
-
-    def _attest(self) -> None:
-        self._unsealed = self._hash.seal(epoch_ms())
-        self._thread.schedule_seal(self)
+            self._sealed = 0
+            self._thread.schedule_seal(self)
 
     def seal(self) -> None:
         """Seal what is durable; never raises."""
@@ -447,8 +428,12 @@ class WriteBehind:
             self._seal()
 
     def _seal(self) -> None:
-        seal, self._unsealed = self._unsealed, None
-        lines = [] if seal is None else [attest_line(seal)]
+        while self._unhashed and self._hash.length + len(self._unhashed[0]) <= self._durable:
+            self._hash.extend_lines(self._unhashed.popleft())
+        lines = []
+        if self._sealed < self._hash.length:
+            self._sealed = self._hash.length
+            lines.append(attest_line(self._hash.seal(epoch_ms())))
         while self._records and self._records[0].seq <= self._durable:
             lines.append(attest_line(self._records.popleft()))
         if lines and not self._closed:
@@ -468,7 +453,7 @@ class WriteBehind:
             self._pending.popleft()
         self._lines += len(lines)
         self._written += count
-        self._hash.extend_lines(own)
+        self._unhashed.append(own)
         if self._unsynced_since is None:
             self._unsynced_since = self._oldest
 

@@ -28,7 +28,7 @@ def lines_of(events: Sequence[AnyEvent], *, packed: bool = True) -> list[bytes]:
 
 def packed_lines(events: Sequence[AnyEvent], lines: Sequence[bytes]) -> list[bytes]:
     """The same, given each event's own line."""
-    if len(events) < SHORTEST_RUN:
+    if len(events) < SHORTEST_RUN or sum(event.type == "assistant/chunk" for event in events) < SHORTEST_RUN:
         return list(lines)
     stored: list[bytes] = []
     at = 0
