@@ -5,11 +5,10 @@ Views ask most rows for their type only. One row is one event, or one packed run
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from turnlog.log import AnyEvent, Session, SessionEvent
+from turnlog.log import AnyEvent, Session
 from turnlog.log.rows import PackedRun, Row
 
 
@@ -56,21 +55,6 @@ def slots(session: Session, first: int = 0, stop: int | None = None) -> Iterator
             continue
         following = rows.length if index == last else rows.row_start(index + 1)
         yield Slot(seq, len(row.unpack().members()) if gaps else following - seq, row)
-
-
-def events_of_types(
-    session: Session, types: Collection[str], first: int = 0, stop: int | None = None
-) -> Iterator[AnyEvent]:
-    """The events of some types (not of chunks) from *first* up to *stop*: the quickest way through a log."""
-    rows = session.rows
-    if not rows.rows:
-        return
-    low = max(rows.row_index(max(first, rows.base)), 0)
-    for row in islice(rows.rows, low, None):
-        if row.type in types and isinstance(row, SessionEvent) and row.seq >= first:
-            if stop is not None and row.seq >= stop:
-                return
-            yield row
 
 
 def has_gaps(session: Session) -> bool:
