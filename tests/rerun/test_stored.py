@@ -84,3 +84,14 @@ def test_another_format_is_refused_with_the_way_to_convert_it(version: int) -> N
 def test_the_sample_of_the_documents_is_refused() -> None:
     with pytest.raises(RerunError, match="turnlog convert"):
         run(turnlog.load(SAMPLE))
+
+
+@pytest.mark.parametrize("path", sorted(root(0).rglob("session.jsonl*")), ids=lambda path: path.parent.name)
+def test_what_dsh_wrote_differs_in_words_of_results_only(path: Path) -> None:
+    again = run(turnlog.load(path, forensic=True))
+    if again.divergence is not None:
+        assert again.divergence.left is not None
+        assert (again.divergence.left.type, again.divergence.path) == (
+            "tool/result",
+            "$.message.content[0].content[0].text",
+        )

@@ -11,7 +11,17 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from turnlog.events import AssistantMessage, Failure, ModelInput, Payload, StepEnd, ToolCall, ToolResult, UserSource
+from turnlog.events import (
+    AssistantMessage,
+    CancelledByDisposal,
+    Failure,
+    ModelInput,
+    Payload,
+    StepEnd,
+    ToolCall,
+    ToolResult,
+    UserSource,
+)
 from turnlog.log import AnyEvent, Replace, Session, Subscription
 from turnlog.tools import Approvals
 
@@ -235,7 +245,12 @@ class Conductor:
         assert self.agent is not None
         self._cancelled.add(at)
         self._cancelling = True
-        if not isinstance(action.cause, Failure):
+        task = self.agent._driver._task if action.task else None
+        if task is not None:
+            if not isinstance(action.cause, CancelledByDisposal | Failure):  # both were cancelled
+                self.agent.cancel(action.cause, keep_inbox=not action.withdraws)
+            task.cancel()
+        elif not isinstance(action.cause, Failure):
             self.agent.cancel(action.cause, keep_inbox=not action.withdraws)
         elif self.turn is not None:
             self.turn.stop_at(action.cause)
@@ -273,6 +288,11 @@ class Conductor:
         payload: Payload = event.data
         operation = event.surface_op
         replaces = (operation.start, operation.end) if isinstance(operation, Replace) else None
+        if isinstance(payload, ToolResult) and replaces is not None:
+            known = self.new.event(replaces[0]).data  # a result keeps the id of its message, which is new here
+            if isinstance(known, ToolResult):
+                message = msgspec.structs.replace(payload.message, id=known.message.id)
+                payload = msgspec.structs.replace(payload, message=message)
         if payload.surface:
             self.new.call_soon(payload, replaces=replaces, sources=event.sources)
         else:

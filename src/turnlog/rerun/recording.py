@@ -70,6 +70,8 @@ TIME_LIMIT: Final = "TIME_LIMIT"
 
 CLOSED: Final = "interrupted-"
 """How the ids of messages begin that were not logged by the loop, but for a writer that was gone."""
+GIVEN_UP: Final = "Error: The harness failed while this call was running"
+"""How the result of a call begins whose loop was cancelled from outside."""
 _STARTED: Final = "Not run: "
 _decode: Final = decoder_of(UserMessage)
 
@@ -101,6 +103,8 @@ class Cancel:
     """A failure is the limit that cut it off."""
     withdraws: bool
     """Whether what waited was withdrawn with it."""
+    task: bool = False
+    """Not the turn was cancelled but the task that runs the loop, while tools ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,7 +475,7 @@ class Recording:
             withdrawn = []
         for one in withdrawn:
             del self.actions[one]
-        self.actions[withdrawn[0] if withdrawn else place] = Cancel(cause, bool(withdrawn))
+        self.actions[withdrawn[0] if withdrawn else place] = Cancel(cause, bool(withdrawn), self._given_up(seq, step))
 
     def _felt(self, seq: int, step: _Step | None, *, only_said: bool) -> int:
         """The first event of the turn that shows that it was cancelled; *seq* if none does.
@@ -490,6 +494,8 @@ class Recording:
                     error is not None and error.code.startswith("ABORTED") and not message.id.startswith(CLOSED)
                 ):
                     return place - 1 if _text(result).startswith("Error: " + _STARTED) else place
+                case ToolResult() as result if _text(result).startswith(GIVEN_UP):
+                    return place
                 case StepEnd() if (
                     place == seq - 1 and not only_said and not _answered_in(self.events[step.first : place])
                 ):
@@ -497,6 +503,12 @@ class Recording:
                 case _:
                     pass
         return seq
+
+    def _given_up(self, seq: int, step: _Step | None) -> bool:
+        """Whether calls of the step say that the loop ended around them."""
+        said = (GIVEN_UP, "Error: Not run: the harness failed")
+        results = [] if step is None else self.events[step.first : seq]
+        return any(isinstance(one.data, ToolResult) and _text(one.data).startswith(said) for one in results)
 
     # -- results ------------------------------------------------------------------------------------------------
 

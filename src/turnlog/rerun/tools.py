@@ -32,7 +32,7 @@ from turnlog.tools import (
 from turnlog.tools.tool import NAME
 
 from .conductor import Conductor
-from .recording import Ran
+from .recording import GIVEN_UP, Ran
 
 TURNS: Final = 3
 """Turns of the event loop by which a result comes before the one that the model asked for earlier."""
@@ -154,8 +154,12 @@ class Calls:
             self._known[id(event.call)] = event.call, ran
             if ran is not None and (until := _overlapped(ran)):
                 await conductor.reach(until if ran.asked is None else ran.asked.seq)
-            elif ran is not None and ran.result is not None and ran.result.text.startswith(NOT_STARTED):
-                await conductor.settle()  # it was cancelled here, and not only when it ran
+            elif ran is not None and ran.result is not None and ran.result.text.startswith((NOT_STARTED, GIVEN_UP)):
+                given_up = ran.result.text.startswith(GIVEN_UP)
+                if not given_up or not self._tools(event.call.name):
+                    await conductor.settle()  # it was cancelled here, and not only when it ran
+                    if given_up and conductor.cancelling:
+                        await anyio.sleep_forever()
         return await next()
 
     async def _asked(
@@ -186,12 +190,20 @@ class Calls:
             self._ready.add(ran.seq)
             for _ in range(ran.late * TURNS):
                 await asyncio.sleep(0)
+        if self._conductor.cancelling and ran.result.text.startswith(GIVEN_UP):
+            await anyio.sleep_forever()  # the loop says what became of it
         return stop(ran.result, reason="recorded")
 
     async def _after(self, event: PostExecute, next: Next[PostExecute, Review]) -> Outcome[Review]:
         if id(event.call) in self._given and self._conductor.open:
             return stop(Accept(), reason="the recorded result has been reviewed")
+        await self._conductor.settle()
         return await next()
+
+    def _tools(self, name: str) -> bool:
+        """Whether the model had been told of the tool."""
+        header = self._conductor.recording.header(self._conductor.length)
+        return any(one.name == name for one in (header.tools or () if header else ()))
 
     def _like(self, call: Call) -> Result:
         """The result of a recorded call with the same name and arguments that was not given yet."""
