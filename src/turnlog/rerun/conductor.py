@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+import msgspec
+
 from turnlog.events import (
     AssistantMessage,
     CancelledByDisposal,
