@@ -34,8 +34,8 @@ from turnlog.model.hooks import LlmStream
 from .conductor import Conductor
 from .recording import LIMITS
 
-WAITS: Final = 3_600_000.0
-"""Milliseconds of a retry's wait that something recorded cut short."""
+WAITS: Final = 100.0
+"""Milliseconds of a retry's wait in which something was recorded; it comes at once, and may cut it short."""
 
 
 class Holds:
@@ -143,7 +143,7 @@ class RecordedRetries(RetryPolicy):
     known: bool = field(default=False, compare=False)
 
     def delay_ms(self, retry: int, failure: Failure) -> float | None:
-        """0 where the recorded wait ended by itself; long where something cut it short."""
+        """0 where nothing came during the recorded wait, else enough for it to come."""
         conductor = self.conductor
         assert conductor is not None
         if conductor.live:

@@ -50,7 +50,8 @@ from turnlog.events.codec import decoder_of
 from turnlog.events.lossless import dump
 from turnlog.log import AnyEvent, Replace, Session
 from turnlog.log.header import FORMAT
-from turnlog.tools import Result
+from turnlog.tools import Result, ToolArgsError
+from turnlog.tools.arguments import parse
 
 from .errors import RerunError
 
@@ -515,11 +516,18 @@ class Recording:
     def _contexts_of_results(self) -> None:
         """What tools left for the next step is given with their results; the last of a turn may have ended it."""
         for ran in self.calls.values():
+            after = None if ran.next is None else self.calls[ran.next].result
+            if after is not None and after.text.startswith("Error: " + _STARTED):
+                ran.next = None  # never started: its call was only logged to be answered
             if ran.answered is None or ran.result is None:
                 continue
             contexts: list[UserMessage] = []
             place = ran.answered + 1
-            while isinstance(action := self.actions.get(place), Insert) and action.target == "next-step":
+            while (
+                self._ran(ran)
+                and isinstance(action := self.actions.get(place), Insert)
+                and action.target == "next-step"
+            ):
                 contexts += action.messages
                 del self.actions[place]
                 place += 1
@@ -527,6 +535,18 @@ class Recording:
             ran.result = Result(
                 ran.result.content, ran.result.is_error, ran.result.error, ran.result.meta, tuple(contexts), concludes
             )
+
+    def _ran(self, ran: Ran) -> bool:
+        """Whether its tool was asked for the result; else the loop makes it by itself, also when it runs again."""
+        header = self.header(ran.seq)
+        known = any(one.name == ran.call.name for one in (header.tools or () if header else ()))
+        if not known or (ran.asked is not None and ran.asked.outcome != "allowed-once"):
+            return False
+        try:
+            parse(ran.call.arguments)
+        except ToolArgsError:
+            return False
+        return True
 
     def _concluded(self, seq: int) -> bool:
         """Whether the turn ended with the step of this result, without another request."""
@@ -546,7 +566,7 @@ class Recording:
         A loop that keeps its promise logs them in the model's order all the same.
         """
         group: list[Ran] = []
-        cancelled: Ran | None = None
+        before_cancel: list[Ran] = []
         by_answer = sorted((one for one in self.calls.values() if one.answered is not None), key=_answer_of)
         for ran in by_answer:
             assert ran.answered is not None
@@ -559,19 +579,23 @@ class Recording:
                 )
                 if not follows or ran.answered in self.actions:
                     group = []
-            same_step = cancelled is not None and _step(ran) == _step(cancelled)
-            if cancelled is not None and same_step and ran.result is not None and not ran.result.is_error:
-                ran.gate = None
-                for one in by_answer:
-                    if one.gate is not None and _step(one) == _step(ran):
-                        one.after += (ran.seq,)
+            if self._before_cancel(ran):
+                before_cancel.append(ran)
                 continue
-            if ran.answered in self.actions:
-                cancelled = ran
             group.append(ran)
             ran.gate = group[0].answered
             for late, one in enumerate(reversed(group)):
                 one.late = late
+        for early in before_cancel:
+            for one in by_answer:
+                if one.gate is not None and _step(one) == _step(early):
+                    one.after += (early.seq,)
+
+    def _before_cancel(self, ran: Ran) -> bool:
+        """Whether it had succeeded when the turn was cancelled, though its result is logged after that."""
+        if ran.result is None or ran.result.is_error or ran.answered is None:
+            return False
+        return any(isinstance(self.actions.get(place), Cancel) for place in range(ran.seq + 1, ran.answered))
 
 
 def _running(step: _Step | None) -> bool:
