@@ -2,95 +2,27 @@
 
 from __future__ import annotations
 
-import os
+import resource
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import turnlog
-from turnlog.events import TurnEnd, UserMessage
+from tests.cli.homes import Home, ends, printed, running, until
+from turnlog.events import UserMessage
 from turnlog.model import call, error, max_tokens, text, usage, wait
-from turnlog.store import StoredSession
 from turnlog.store.discover import latest
 from turnlog.testing import LoopbackServer
 from turnlog.testing.replies import refuse, reply
 
 
-class Home:
-    """A home directory, a workspace, and the program in it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.workspace = path / "work"
-        self.workspace.mkdir()
-
-    def environment(self, server: LoopbackServer) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-        return {
-            **kept,
-            "TURNLOG_HOME": str(self.path),
-            "TURNLOG_MODEL": "openai/scripted",
-            "OPENAI_BASE_URL": server.base_url,
-            "PYTHONUNBUFFERED": "1",
-        }
-
-    def start(self, server: LoopbackServer, *words: str, **options: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "turnlog", *words]
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        return subprocess.Popen(command, cwd=self.workspace, env=self.environment(server), text=True, **pipes)
-
-    def run(self, server: LoopbackServer, *words: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "turnlog", *words]
-        return subprocess.run(
-            command, cwd=self.workspace, env=self.environment(server), text=True, capture_output=True, input=typed
-        )
-
-    @property
-    def session(self) -> StoredSession:
-        return turnlog.load(latest([self.path / "sessions"]))
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
-
-
-@contextmanager
-def running(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def printed(process: subprocess.Popen[str], wanted: str) -> None:
-    """Read on until *wanted* was printed; an answer has no end of line while it streams."""
-    assert process.stdout is not None
-    shown = ""
-    while wanted not in shown:
-        character = process.stdout.read(1)
-        assert character, f"it ended before it printed {wanted!r}: {shown}"
-        shown += character
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that another process does."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.01)
-
-
-def ends(session: StoredSession) -> list[str]:
-    return [type(event.data.reason).__name__ for event in session.select(TurnEnd)]
 
 
 def test_run_shows_the_work_and_keeps_a_sealed_session(home: Home) -> None:
@@ -239,35 +171,6 @@ def test_chat_takes_line_after_line_until_the_input_ends(home: Home) -> None:
     assert "You said" in done.stdout
 
 
-def test_resume_goes_on_after_a_kill(home: Home) -> None:
-    with (
-        LoopbackServer([lambda _: reply(text("Half an ans"), wait(3600))]) as server,
-        running(home.start(server, "run", "Go.")) as process,
-    ):
-        printed(process, "Half")
-        until(lambda: "Half an ans" in "".join(map(str, [event.raw for event in home.session.events])))
-        process.kill()
-        process.wait()
-
-    with LoopbackServer([[text("The other half.")]]) as server:
-        done = home.run(server, "resume", home.session.header.id[:16], "Go on.")
-
-    assert done.returncode == 0, done.stderr
-    assert ends(home.session) == ["Interrupted", "Completed"]
-    assert [message.text for message in home.session.derive_messages() if message.role == "assistant"] == [
-        "Half an ans",
-        "The other half.",
-    ]
-
-
-def test_resume_without_a_session_says_so(home: Home) -> None:
-    with LoopbackServer([]) as server:
-        done = home.run(server, "resume", "Go on.")
-
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-
-
 def test_a_provider_that_refuses_for_a_while_is_asked_again(home: Home) -> None:
     with LoopbackServer([refuse(429, retry_after=0), [text("Now.")]]) as server:
         done = home.run(server, "run", "Go.")
@@ -288,3 +191,104 @@ def test_redact_keeps_secrets_out_of_the_log_and_from_the_model(home: Home) -> N
     assert key.encode() not in sent
     assert key not in home.session.derive_messages()[0].text
     assert key.encode() not in latest([home.path / "sessions"]).read_bytes()
+
+
+def test_what_a_tool_says_is_shown_line_by_line(home: Home) -> None:
+    """Its newlines were written out: ``hi\\n``."""
+    with LoopbackServer([[call("bash", command="echo hi; echo there")], [text("Done.")]]) as server:
+        done = home.run(server, "run", "Go.", "--allow", "bash")
+
+    assert "\\n" not in done.stdout.split("tool/call")[1]
+
+
+def test_nothing_that_a_model_says_moves_the_cursor_or_looks_like_our_own_lines(home: Home) -> None:
+    forged = "a\x1b]0;t\x07\x1b[2J\u202e\r\x9b1m\n[turn/end] turn=1"
+    answer: list[Any] = [text(*forged), call(f"to{forged}", id="c\x1b[31m", **{forged: forged})]
+    with LoopbackServer([answer, [text("Done.")]]) as server:
+        done = home.run(server, "run", f"Go{forged}")
+
+    assert not {"\x1b", "\x9b", "\u202e", "\x07"} & set(done.stdout + done.stderr)
+    assert [line for line in done.stdout.splitlines() if line.startswith("[turn/end]")] == [
+        "[turn/end] turn=1 reason={'kind': 'completed'}"
+    ]
+
+
+def test_a_task_that_is_no_text_is_a_usage_error(home: Home) -> None:
+    with LoopbackServer([]) as server:
+        command = [sys.executable.encode(), b"-m", b"turnlog", b"run", b"a\xffb"]
+        done = subprocess.run(command, cwd=home.workspace, env=home.environment(server), capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "turnlog: the task is no UTF-8 text\n"
+
+
+def test_a_directory_that_is_gone_is_named(home: Home) -> None:
+    with LoopbackServer([]) as server:
+        command = ["sh", "-c", f"mkdir gone; cd gone; rmdir ../gone; exec {sys.executable} -m turnlog run Go."]
+        done = subprocess.run(command, cwd=home.workspace, env=home.environment(server), capture_output=True, text=True)
+
+    assert done.returncode == 2
+    assert "the current directory is gone" in done.stderr
+
+
+@pytest.mark.parametrize("limit", [None, 900])
+def test_without_its_record_no_request_is_sent_and_one_sentence_says_why(home: Home, limit: int | None) -> None:
+    """The refusal was told twice, after a hint how to look at a session that is not there."""
+
+    def full() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    with LoopbackServer([]) as server:
+        environment = home.environment(server) | ({"TURNLOG_HOME": "/dev/null/none"} if limit is None else {})
+        command = [sys.executable, "-m", "turnlog", "run", "Go."]
+        done = subprocess.run(
+            command, cwd=home.workspace, env=environment, capture_output=True, text=True, preexec_fn=full
+        )
+        asked = len(server.requests)
+
+    assert (done.returncode, asked) == (3, 0)
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    assert "turnlog show" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_it_works_without_its_streams(home: Home, closed: str) -> None:
+    with LoopbackServer([[call("bash", command="echo hi")], [text("Done.")]]) as server:
+        line = f"exec {sys.executable} -m turnlog run Go. --allow bash {closed}"
+        done = subprocess.run(["bash", "-c", line], cwd=home.workspace, env=home.environment(server))
+        told = server.bodies[-1]["messages"][-1]["content"]
+
+    assert done.returncode == 0
+    assert told == "hi\n[exit code 0]"
+
+
+def test_ctrl_c_is_heard_when_nobody_reads_the_output_any_more(home: Home) -> None:
+    """Saying so failed, and the cancel after it never came."""
+    with (
+        LoopbackServer([lambda _: reply(text(*["word "] * 100), wait(3600), pause=0.005)]) as server,
+        running(home.start(server, "run", "Go.", "--headless")) as process,
+    ):
+        printed(process, "word")
+        assert process.stdout is not None
+        process.stdout.close()
+        until(lambda: sum("word" in str(event.raw) for event in home.session.events) == 100)
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
+
+    assert process.returncode == 130
+    assert ends(home.session) == ["Aborted"]
+
+
+def test_a_full_disk_behind_the_output_ends_the_run_cleanly(home: Home) -> None:
+    with (
+        LoopbackServer(lambda _: reply(text("Working"), wait(3600))) as server,
+        open("/dev/full", "w") as full,
+        running(home.start(server, "run", "Go.", stdout=full)) as process,
+    ):
+        _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 74
+    assert told == "turnlog: the output cannot be written: No space left on device\n"
+    assert ends(home.session) == ["Aborted"]

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
+import select
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from .screen import Screen
+from .screen import OutputFailed, OutputGone, Screen
 
 if TYPE_CHECKING:
     from turnlog.tools import Answer, Question
 
 _ANSWERS: dict[str, Answer] = {"y": "allow", "yes": "allow", "a": "allow-always", "always": "allow-always",
                                "n": "deny", "no": "deny", "": "deny"}  # fmt: skip
+_BACKGROUND: Final = 0.2
+"""Seconds between two looks whether the job is in the foreground again; nobody is typing to it meanwhile."""
 
 
 class Terminal:
@@ -39,22 +44,37 @@ class Terminal:
 
     def read(self) -> None:
         """Begin to read."""
-        if sys.stdin is None:
+        try:
+            source = sys.stdin.fileno()
+        except (AttributeError, OSError, ValueError):  # none, or closed
             self._over = True
             return
         self._reading = True
         loop = asyncio.get_running_loop()
-        threading.Thread(target=self._lines, args=(loop,), name="turnlog-keyboard", daemon=True).start()
+        threading.Thread(target=self._lines, args=(loop, source), name="turnlog-keyboard", daemon=True).start()
 
-    def _lines(self, loop: asyncio.AbstractEventLoop) -> None:
+    def stop(self) -> None:
+        """What is typed from now on goes nowhere: the work is over."""
+        self._reading = False
+
+    def _lines(self, loop: asyncio.AbstractEventLoop, source: int) -> None:
+        """Read bytes, not ``sys.stdin``: its lock would be held when the program ends, and bad UTF-8 would end it."""
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        typed = ""
         try:
-            while line := sys.stdin.readline():
-                loop.call_soon_threadsafe(self._line, line.rstrip("\r\n"))
+            while read := _read(source):
+                *lines, typed = (typed + decoder.decode(read)).split("\n")
+                for line in lines:
+                    loop.call_soon_threadsafe(self._line, line.rstrip("\r"))
+            if typed:
+                loop.call_soon_threadsafe(self._line, typed)
             loop.call_soon_threadsafe(self._end)
-        except (OSError, ValueError, RuntimeError):  # the terminal is gone, or the loop is: nobody types any more
+        except RuntimeError:  # the loop is gone: nobody listens any more
             pass
 
     def _line(self, text: str) -> None:
+        if not self._reading:
+            return
         if not self._questions:
             if text.strip():
                 self._said(text)
@@ -80,8 +100,8 @@ class Terminal:
         future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         entry = (question, future)
         self._questions.append(entry)
-        self._show(question)
         try:
+            self._show(question)
             return await future
         finally:
             self._questions.remove(entry)
@@ -89,17 +109,42 @@ class Terminal:
                 self._show(self._questions[0][0])
 
     def _show(self, question: Question) -> None:
+        """Show exactly what will run. Only real newlines break lines; whatever else would is written out."""
         if self._questions[0][0] is not question:
             return
         why = f" ({question.reason})" if question.reason else ""
-        self._screen.hint(f"{question.tool} wants to run{why}:")
-        for line in question.text.splitlines() or [question.text]:
-            self._screen.aside(line)
-        self._prompt(question)
+        try:
+            self._screen.hint(f"{question.tool} wants to run{why}:")
+            for line in question.text.split("\n"):
+                self._screen.aside(line)
+            self._prompt(question)
+        except (OutputGone, OutputFailed):
+            pass  # nobody reads what would have been before it; the work is being cancelled for that
 
     def _prompt(self, question: Question) -> None:
-        always = f", [a]lways ({question.always})" if question.always else ""
-        self._screen.hint(f"[y]es, [n]o{always}")
+        whole = question.always == f"{question.tool}:{question.text}"
+        always = "exactly this" if whole else question.always
+        self._screen.hint(f"[y]es, [n]o{f', [a]lways ({always})' if question.always else ''}")
+
+
+def _read(source: int) -> bytes:
+    """What is typed next; nothing at the end. A job in the background waits until it is in the foreground again: to
+    read there would stop it (SIGTTIN)."""
+    try:
+        while True:
+            select.select([source], [], [])
+            if _in_foreground(source):
+                return os.read(source, 65536)
+            time.sleep(_BACKGROUND)
+    except (OSError, ValueError):  # the terminal is gone
+        return b""
+
+
+def _in_foreground(source: int) -> bool:
+    try:
+        return os.tcgetpgrp(source) == os.getpgrp()
+    except OSError:  # no terminal, not ours, or gone: reading tells
+        return True
 
 
 @contextmanager
@@ -121,6 +166,6 @@ def leave(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):
+        except (AttributeError, OSError, ValueError):  # it is closed, or nobody reads it
             pass
     os._exit(code)

@@ -8,6 +8,7 @@ from turnlog.views.streams import STREAMED
 
 from . import describe
 from .screen import Screen, Style
+from .text import visible
 
 
 class Transcript:
@@ -17,6 +18,7 @@ class Transcript:
         self._screen = screen
         self._open = ""  # what is being streamed: kind and block
         self._streamed = False
+        self._asked: dict[int, str] = {}  # block → name of the call that is being streamed there
 
     def logged(self, event: AnyEvent) -> None:
         """Show an event of a live session, chunks as chunks."""
@@ -34,8 +36,13 @@ class Transcript:
             case ReasoningDelta(index=index, text=text):
                 self._stream(f"reasoning {index}", "  thinking: ", text, "dim")
             case ToolCallDelta(index=index, name=name, arguments_delta=text):
-                self._stream(f"call {index}", f"  asks for {name or 'a tool'}: ", text, "cyan")
-            case Finish() | BlockStart():
+                if name:
+                    self._asked[index] = visible(name)
+                self._stream(f"call {index}", f"  asks for {self._asked.get(index, 'a tool')}: ", text, "cyan")
+            case Finish():
+                self._asked.clear()
+                self.end()
+            case BlockStart():
                 self.end()
             case _:
                 pass
@@ -54,6 +61,11 @@ class Transcript:
         self.end()
         self._screen.write(text.replace("\n", "\\n"), style)
         self._screen.write("\n")
+
+    def lines(self, text: str, style: Style | None = None) -> None:
+        """Print what a running tool says, line by line."""
+        for line in text.removesuffix("\n").split("\n"):
+            self.line(f"    {line}", style)
 
     def end(self) -> None:
         """Nothing more comes to what was being said."""

@@ -167,7 +167,8 @@ def _resume(
         typer.Argument(metavar="[SESSION]", show_default=False, help="Id, unique prefix or path; the newest if none."),
     ] = None,
     task: Annotated[
-        str | None, typer.Argument(metavar="[TASK]", show_default=False, help="What to do next; a chat if none.")
+        str | None,
+        typer.Argument(metavar="[TASK]", show_default=False, help="What to do next, - from stdin; a chat if none."),
     ] = None,
     latest: Latest = False,
     roots: Roots = None,

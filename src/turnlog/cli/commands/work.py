@@ -28,9 +28,11 @@ from turnlog.events import (
 )
 from turnlog.log import AnyEvent, Redactor, Session
 from turnlog.model import HttpModel, UnknownProvider, open_model
-from turnlog.store import LiveStore, open_store
+from turnlog.store import LiveStore, SessionNotFound, StoreError, open_store
 from turnlog.store.discover import own_root
+from turnlog.store.liveness import LOCK_NAME
 from turnlog.store.names import encode_project, encode_session
+from turnlog.store.rewrite import root_of
 from turnlog.tools import Approvals, Progress, approval_settings
 from turnlog.tools.builtin import builtin_tools
 
@@ -39,13 +41,17 @@ from ..opening import Which
 from ..problems import WrongUsage
 from ..screen import OutputFailed, OutputGone, Screen
 from ..terminal import Terminal, leave, signals
+from ..text import duration
 from ..transcript import Transcript
 
 if TYPE_CHECKING:
+    from turnlog.store import StoredSession
     from turnlog.tools import Action, Answer, Question
 
 DEFAULT_MODEL: Final = "deepseek/deepseek-chat"
 SETTINGS: Final = "turnlog.toml"
+WRITTEN: Final = "format 0"
+"""The only format that logs are written in."""
 OUTPUT: Final = "output"
 """Where tools put what is too large to show: a directory beside the log."""
 SYSTEM: Final = (
@@ -54,6 +60,8 @@ SYSTEM: Final = (
 )
 LEAVING: Final = 0.5
 """Seconds that a second Ctrl-C still waits for the turn to be closed."""
+STORING: Final = 5.0
+"""Seconds that it then waits for a disk that does not answer."""
 
 _CODES: Final[dict[type, int]] = {Completed: 0, Errored: 10, MaxTokens: 11, Blocked: 12, Interrupted: 13, Aborted: 130}
 
@@ -82,14 +90,11 @@ class Options:
 
 def run(screen: Screen, task: str, options: Options) -> None:
     """Give a new agent a task, and wait for the end of its turn."""
-    if task == "-":
-        task = _standard_input()
-    if not task.strip():
-        raise WrongUsage("the task is empty; say what to do")
+    said = _task(task)
 
     async def main() -> int:
         async with _new(screen, options) as work:
-            return await work.turn(task)
+            return await work.turn(said)
 
     screen.code = _run(screen, main)
 
@@ -106,10 +111,19 @@ def chat(screen: Screen, options: Options) -> None:
 
 def resume(screen: Screen, which: Which, task: str | None, options: Options, *, force: bool) -> None:
     """Go on with a stored session: one task, or a chat."""
+    said = None if task is None else _task(task)
+    try:
+        file = which.file()
+    except SessionNotFound:
+        if task is None and which.text is not None and " " in which.text:
+            raise WrongUsage(
+                f"{which.text!r} is no session; turnlog resume --latest {which.text!r} says it to the newest one"
+            ) from None
+        raise
 
     async def main() -> int:
-        async with _stored(screen, which, options, force) as work:
-            return await (work.chat() if task is None else work.turn(task))
+        async with _stored(screen, file, options, force) as work:
+            return await (work.chat() if said is None else work.turn(said))
 
     screen.code = _run(screen, main)
 
@@ -122,7 +136,7 @@ def _run(screen: Screen, main: Callable[[], Coroutine[None, None, int]]) -> int:
 
 @asynccontextmanager
 async def _new(screen: Screen, options: Options) -> AsyncIterator[_Work]:
-    workspace = _workspace(options.workspace or Path.cwd())
+    workspace = _workspace(options.workspace or _here())
     async with open_store(options.root) as store:
         session = await store.create(cwd=workspace, redact=_redactor(options))
         where = options.root or own_root()
@@ -132,13 +146,28 @@ async def _new(screen: Screen, options: Options) -> AsyncIterator[_Work]:
 
 
 @asynccontextmanager
-async def _stored(screen: Screen, which: Which, options: Options, force: bool) -> AsyncIterator[_Work]:
+async def _stored(screen: Screen, file: Path, options: Options, force: bool) -> AsyncIterator[_Work]:
     from turnlog.store import load
 
-    file = which.file()
     stored = load(file)
-    workspace = _workspace(options.workspace or Path(stored.header.cwd or Path.cwd()))
-    async with open_store(file.absolute().parents[2], adopt=force) as store:
+    root = root_of(file)
+    if root is None:
+        raise WrongUsage(
+            f"{file} lies in no root of sessions, so nobody can keep it; turnlog convert {file} --out ROOT makes a "
+            "session of it there"
+        )
+    if stored.format != WRITTEN:
+        raise WrongUsage(
+            f"session {stored.header.id} is stored in {stored.format}, and only {WRITTEN} is written; "
+            f"turnlog convert {file} --in-place-root makes a session of it that can be resumed"
+        )
+    if not force and not file.with_name(LOCK_NAME).exists():
+        raise WrongUsage(
+            f"session {stored.header.id} has no lock file (dsh leaves none), so nobody can tell whether it is being "
+            "written; end dsh, then say --force"
+        )
+    workspace = _home_of(stored, options)
+    async with open_store(root, adopt=force) as store:
         session = await store.resume(stored.header.id, redact=_redactor(options))
         async with _work(screen, store, session, workspace, file.parent, options) as work:
             yield work
@@ -212,7 +241,7 @@ class _Work:
         return signals(
             {
                 signal.SIGINT: self._interrupt,
-                signal.SIGTERM: lambda: self._agent.cancel(CancelledByDisposal()),
+                signal.SIGTERM: self._terminate,
                 signal.SIGHUP: self._hangup,
             }
         )
@@ -224,7 +253,7 @@ class _Work:
         if not self._options.headless and sys.stdin is not None and sys.stdin.isatty():
             self._terminal.read()
         await self._until_done(asyncio.ensure_future(self._agent.run(task)))
-        return self._finished()
+        return await self._finished()
 
     async def chat(self) -> int:
         """Line by line, until the input ends."""
@@ -232,8 +261,7 @@ class _Work:
         self._terminal.read()
         ended = asyncio.ensure_future(self._ended.wait())
         await self._until_done(ended)
-        await self._until_done(asyncio.ensure_future(self._agent.when_idle()))
-        return self._finished()
+        return await self._finished()
 
     async def _until_done(self, work: asyncio.Future[Any]) -> None:
         leaving = asyncio.ensure_future(self._leaving.wait())
@@ -249,15 +277,24 @@ class _Work:
         """Everything accepted is stored; then the process ends, whatever still runs."""
         work.cancel()
         await asyncio.wait({work}, timeout=LEAVING)
-        await self._store.close()
+        try:
+            await asyncio.wait_for(self._store.close(), STORING)
+        except (StoreError, OSError, TimeoutError) as error:
+            self._tell(str(error) or "the disk does not answer; the end of the session may not be stored")
+        else:
+            self._tell(f"{self._session.id} is left; turnlog resume {self._session.id} goes on with it")
         leave(130)
 
-    def _finished(self) -> int:
-        if self._gone is not None:
+    async def _finished(self) -> int:
+        """What is still said, to the end; then how it ended. Raises what keeps the session from being stored, and what
+        keeps the output from being read, unless nobody was to read it."""
+        await self._until_done(asyncio.ensure_future(self._agent.when_idle()))
+        self._terminal.stop()
+        self._show(self._transcript.end)
+        await self._session.durable()
+        if self._gone is not None and not (self._options.headless and isinstance(self._gone, OutputGone)):
             raise self._gone
-        self._transcript.end()
-        self._screen.flush()
-        self._screen.hint(f"{self._session.id} {_ended(self._last)}; turnlog show {self._session.id} outlines it")
+        self._tell(f"{self._session.id} {_ended(self._last)}; turnlog show {self._session.id} outlines it")
         return _CODES.get(type(self._last), 10)
 
     # -- what happens -------------------------------------------------------------------------------------------
@@ -272,11 +309,15 @@ class _Work:
         self._interrupts += 1
         if self._agent.status == "idle":
             self._ended.set()
+        elif self._interrupts == 1:
+            self._agent.cancel()
+            self._tell("cancelling; Ctrl-C again leaves at once")
         if self._interrupts > 1:
             self._leaving.set()
-        else:
-            self._screen.hint("cancelling; Ctrl-C again leaves at once")
-            self._agent.cancel()
+
+    def _terminate(self) -> None:
+        self._agent.cancel(CancelledByDisposal())
+        self._ended.set()
 
     def _hangup(self) -> None:
         if not self._options.headless:
@@ -292,12 +333,19 @@ class _Work:
         self._show(lambda: self._transcript.logged(event))
 
     def _progress(self, event: Progress) -> None:
-        self._show(lambda: self._transcript.line(f"    {event.text}", "dim"))
+        self._show(lambda: self._transcript.lines(event.text, "dim"))
 
     def _note(self, event: AnyEvent) -> None:
         if isinstance(event.data, TurnEnd):
             self._last = event.data.reason
             self._interrupts = 0
+
+    def _tell(self, text: str) -> None:
+        """Say something beside the data."""
+        self._show(lambda: self._screen.hint(text))
+        if self._gone is not None:  # what is not said there still goes to whoever reads standard error
+            self._screen.give_up()
+            self._screen.hint(text)
 
     def _show(self, show: Callable[[], None]) -> None:
         """Print. When nobody can read it any more the work is cancelled, unless it was to go on without anybody."""
@@ -316,7 +364,9 @@ class _Work:
 def _ended(reason: TurnEndReason) -> str:
     match reason:
         case Errored(error=failure):
-            return f"ended with {failure.code}: {failure.message}"
+            later = failure.provider_retry_after_ms
+            wait = f"; the provider says to wait {duration(later)}" if later else ""
+            return f"ended with {failure.code}: {failure.message}{wait}"
         case Completed():
             return "completed"
         case MaxTokens():
@@ -357,6 +407,35 @@ def _environment(workspace: Path) -> str:
     from datetime import date
 
     return f"Workspace: {workspace}\nSystem: {platform.system()}\nToday: {date.today().isoformat()}"
+
+
+def _home_of(stored: StoredSession, options: Options) -> Path:
+    """Where tools work on a stored session: where they did before, unless told otherwise."""
+    if options.workspace is not None or stored.header.cwd is None:
+        return _workspace(options.workspace or _here())
+    before = Path(stored.header.cwd)
+    if not before.is_dir():
+        raise WrongUsage(f"{before}, where the session worked, is no directory here; --workspace DIR names another")
+    return before.resolve()
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise WrongUsage("the current directory is gone; --workspace DIR names another") from None
+
+
+def _task(text: str) -> str:
+    """The task; ``-`` stands for standard input."""
+    task = _standard_input() if text == "-" else text
+    if not task.strip():
+        raise WrongUsage("the task is empty; say what to do")
+    try:
+        task.encode()
+    except UnicodeEncodeError:  # bytes that are no text come as halves of surrogate pairs
+        raise WrongUsage("the task is no UTF-8 text") from None
+    return task
 
 
 def _standard_input() -> str:
