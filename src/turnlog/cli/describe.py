@@ -115,7 +115,9 @@ def _opaque(type: str, value: Mapping[str, Any]) -> str | None:
         case "llm/retry":
             failure = value.get("failure")
             told = f"{failure.get('code')}: {failure.get('message')}" if isinstance(failure, Mapping) else "a failure"
-            return f"llm/retry: retry {value.get('retry')} in {value.get('delayMs')} ms after {told}"
+            delay = value.get("delayMs")
+            wait = f"{delay:.0f}" if isinstance(delay, float) else delay
+            return f"llm/retry: retry {value.get('retry')} in {wait} ms after {told}"
         case "approval/asked":
             return f"approval/asked: {value.get('toolName')} {value.get('callId', '')}".rstrip()
         case "approval/decided":

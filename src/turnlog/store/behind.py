@@ -337,6 +337,7 @@ class WriteBehind:
     def _ask(self, length: int, answer: Answer) -> None:
         if self._thread.forked:  # our locks may be held by threads that are not here
             answer.set_exception(self._forked())
+            self._thread.posts.bring()
             return
         with self._mutex:
             closed = self._closed

@@ -436,7 +436,7 @@ def timed_out(tool: AnyTool, notes: Sequence[str]) -> Result:
 
 
 def _why(cancellation: Cancellation) -> str:
-    kind = type(cancellation.cause).__name__.removeprefix("Cancelled").lower()
+    kind = type(cancellation.cause).__name__.removeprefix("CancelledBy").lower()
     return f"cancelled by {kind}" if cancellation.cause is not None else "cancelled"
 
 
