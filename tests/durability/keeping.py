@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from tests.log.sessions import user
 from turnlog.log import Session, SessionHeader
 from turnlog.store import LiveStore, MemoryStore, Store
 from turnlog.store.behind import WriteBehind
@@ -82,6 +83,27 @@ def watched(*, compressed: bool = False) -> Iterator[tuple[Watched, LiveStore]]:
     yield store, live
     store.gate.set()
     asyncio.run(live.close())
+
+
+@contextmanager
+def held_at_gate(store: Watched) -> Iterator[Callable[[], None]]:
+    """Let no append go on meanwhile; what it gives waits until one has come as far as the gate."""
+    store.entered.clear()
+    store.gate.clear()
+
+    def entered() -> None:
+        assert store.entered.wait(PATIENCE), "no append is under way"
+
+    try:
+        yield entered
+    finally:
+        store.gate.set()
+
+
+def say(session: Session, *texts: str) -> None:
+    """Append user messages."""
+    for text in texts:
+        session.append(user(text, f"m{len(session)}"))
 
 
 def keeper(session: Session) -> WriteBehind:
