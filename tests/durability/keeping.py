@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from tests.log.sessions import user
 from turnlog.log import Session, SessionHeader
 from turnlog.store import LiveStore, MemoryStore, Store
 from turnlog.store.behind import WriteBehind
+from turnlog.store.source import Source
 
 PATIENCE: Final = 60.0
 """Seconds after which something that must happen did not. Nothing is decided by less."""
@@ -104,6 +106,21 @@ def say(session: Session, *texts: str) -> None:
     """Append user messages."""
     for text in texts:
         session.append(user(text, f"m{len(session)}"))
+
+
+async def created(live: LiveStore, id: str = "s") -> Session:
+    """A new session, for ``asyncio.run``."""
+    return await live.create(id=id)
+
+
+def stored(path: Path) -> list[bytes]:
+    """The lines of a log file, without its header."""
+    return list(Source(path).lines())[1:]
+
+
+def log_under(root: Path) -> Path:
+    """The log of the only session under a root."""
+    return next(path for path in root.glob("*/*/session.jsonl*") if ".tmp" not in path.name)
 
 
 def keeper(session: Session) -> WriteBehind:
