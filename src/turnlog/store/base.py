@@ -1,4 +1,4 @@
-"""`Store`: where sessions are kept. Five primitives; everything else is built on them.
+"""`Store`: where sessions are kept. Six primitives; everything else is built on them.
 
 A store keeps *log lines*: the header line of each session and one line per event or packed run, as format 0 writes
 them (without the newline). It knows nothing of what the lines say except their order: line *k* of a session is only

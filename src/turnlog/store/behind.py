@@ -192,6 +192,8 @@ class WriteThread:
                 if (finish := begin()) is not None:
                     self._crew.give(finish)
         self._crew.close()
+        for writer in self._pop_seals(math.inf):  # what the others made durable at the very end
+            writer.seal()
 
     def _next(self) -> list[Callable[[], Callable[[], None] | None]]:
         """What is due, each writer once; waits for the first. Empty when the thread is to end."""
