@@ -40,7 +40,7 @@ SEAL_WITHIN: Final = 0.02
 """Seconds until what is durable is sealed."""
 RETRY_WITHIN: Final = 1.0
 """Seconds until a batch that the disk refused is tried again, if nothing asks for it earlier."""
-WORKERS: Final = 16
+WORKERS: Final = 8
 """Disks that are waited for at once; more gained nothing on local ones."""
 
 
