@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import subprocess
@@ -292,3 +293,13 @@ def test_a_full_disk_behind_the_output_ends_the_run_cleanly(home: Home) -> None:
     assert process.returncode == 74
     assert told == "turnlog: the output cannot be written: No space left on device\n"
     assert ends(home.session) == ["Aborted"]
+
+
+def test_chat_without_any_standard_input_ends(home: Home) -> None:
+    with (
+        LoopbackServer([]) as server,
+        running(home.start(server, "chat", stdin=None, preexec_fn=lambda: os.close(0))) as chat,
+    ):
+        chat.communicate()
+
+    assert chat.returncode == 0

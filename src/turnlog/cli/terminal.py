@@ -46,8 +46,8 @@ class Terminal:
         """Begin to read."""
         try:
             source = sys.stdin.fileno()
-        except (AttributeError, OSError, ValueError):  # none, or closed
-            self._over = True
+        except (AttributeError, OSError, ValueError):  # none, or closed: nobody types
+            self._end()
             return
         self._reading = True
         loop = asyncio.get_running_loop()
