@@ -1,6 +1,6 @@
 """Sessions at rest: formats, containers, discovery, verification, writing, rewriting. It derives nothing of its own."""
 
-from .base import MemoryStore, ReadableStore, Store, open_stored
+from .base import AttestingStore, MemoryStore, ReadableStore, Store, open_stored
 from .convert import Conversion, Difference, convert
 from .discover import SessionEntry, default_roots, find_session, latest, list_sessions
 from .errors import (
@@ -34,6 +34,7 @@ from .verify import Report, verify
 
 __all__ = [
     "AppendConflict",
+    "AttestingStore",
     "Branch",
     "ConcurrentWriter",
     "Conversion",

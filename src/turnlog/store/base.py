@@ -1,4 +1,4 @@
-"""`Store`: where sessions are kept. Six primitives; everything else is built on them.
+"""`Store`: where sessions are kept. Five primitives; everything else is built on them.
 
 A store keeps *log lines*: the header line of each session and one line per event or packed run, as format 0 writes
 them (without the newline). It knows nothing of what the lines say except their order: line *k* of a session is only
@@ -12,7 +12,7 @@ too, can run the contract tests.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from turnlog.events import Vocabulary
 from turnlog.log import SessionHeader
@@ -56,6 +56,11 @@ class Store(ReadableStore, Protocol):
     def sync(self, session_id: str) -> None:
         """Return when everything appended to the session survives power loss, as far as the store can promise that."""
         ...
+
+
+@runtime_checkable
+class AttestingStore(Protocol):
+    """What a store may offer besides: to keep what is attested about a log. One that does not has no seals."""
 
     def attest(self, session_id: str, lines: bytes) -> None:
         """Keep whole *lines* of what is attested about the log beside it, after those that are there.
@@ -105,7 +110,7 @@ class MemoryStore:
         self._of(session_id)
 
     def attest(self, session_id: str, lines: bytes) -> None:
-        """See :meth:`Store.attest`."""
+        """See :meth:`AttestingStore.attest`."""
         self._of(session_id)
         self._attested[session_id] = self._attested.get(session_id, b"") + lines
 

@@ -28,7 +28,7 @@ from turnlog.log.session import epoch_ms
 
 from .answers import Answer, Post, Reply
 from .attest import Note, RunningHash, ShownRequest, attest_line
-from .base import Store
+from .base import AttestingStore, Store
 from .encode import packed_lines
 from .errors import ConcurrentWriter, StoreError, WriteFailed
 
@@ -439,7 +439,7 @@ class WriteBehind:
             lines.append(attest_line(self._hash.seal(epoch_ms())))
         while self._records and self._records[0].seq <= self._durable:
             lines.append(attest_line(self._records.popleft()))
-        if lines and not self._closed:
+        if lines and not self._closed and isinstance(self._store, AttestingStore):
             with contextlib.suppress(Exception):  # it proves, it does not keep; the next write meets the reason again
                 self._store.attest(self.session.id, b"".join(lines))
 

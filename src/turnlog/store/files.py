@@ -170,8 +170,8 @@ class FileStore:
             writing.log.sync()
 
     def attest(self, session_id: str, lines: bytes) -> None:
-        """See :meth:`Store.attest`. What the disk does not take is left out; a writer that lost its session adds
-        nothing."""
+        """See :meth:`AttestingStore.attest`. What the disk does not take is left out; a writer that lost its session
+        adds nothing."""
         writing = self._known(session_id)
         if writing is not None and writing.log.ours():
             self._attest(writing, lines)
