@@ -8,6 +8,7 @@ code that uses events only ever names ``SessionEvent``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
@@ -183,10 +184,9 @@ def with_messages(events: list[AnyEvent]) -> Sequence[AnyEvent | None]:
     Decodes an event only where its stored bytes do not tell. They are searched where they lie, without a copy.
     """
     open = [event for event in events if event.type not in ALWAYS_SHOWN]
-    told = [event._data is UNSET and not_empty(event._raw, START, PREFIX) is not None for event in open]
-    if all(told):
+    if all(map(not_empty, [event._raw for event in open], repeat(START), repeat(PREFIX))):
         return events
-    untold = [event for event, shown in zip(open, told, strict=True) if not shown]
+    untold = [event for event in open if event._data is not UNSET or not_empty(event._raw, START, PREFIX) is None]
     hidden = {event.seq for event in untold if event.message is None}
     return [None if event.seq in hidden else event for event in events] if hidden else events
 

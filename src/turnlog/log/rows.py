@@ -7,9 +7,9 @@ immutable sequence of the first *n* events that shares the rows and never grows.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, repeat
 from typing import Any, Final, Literal, TypeAlias, overload
 
 import msgspec
@@ -167,11 +167,12 @@ class Rows:
     def gather(self, seqs: Sequence[int]) -> list[AnyEvent]:
         """The events at *seqs*, which must exist and not be packed (surface events never are)."""
         starts, base = self._starts, self.base
+        indexes: Iterable[int] = seqs
         if starts is not None:
-            seqs = [bisect_right(starts, seq) - 1 for seq in seqs]
+            indexes = map(bisect_left, repeat(starts), seqs)  # an event's row starts with it
         elif base:
-            seqs = [seq - base for seq in seqs]
-        return list(map(self.rows.__getitem__, seqs))  # type: ignore[arg-type]
+            indexes = [seq - base for seq in seqs]
+        return list(map(self.rows.__getitem__, indexes))  # type: ignore[arg-type]
 
     def iterate(self, start: int, stop: int) -> Iterator[AnyEvent]:
         """The events from *start* up to *stop*, unpacking as it goes."""
