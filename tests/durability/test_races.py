@@ -226,7 +226,7 @@ def test_a_real_process_stopped_before_its_write_is_fenced(tmp_path: Path) -> No
 def test_a_forked_child_is_no_writer_and_keeps_no_lock(tmp_path: Path) -> None:
     """Its writes are refused by name, closing ends, and its parent's death frees the session though it lives."""
     program = (
-        "import asyncio, os, sys\n"
+        "import asyncio, os, select, sys\n"
         "from pathlib import Path\n"
         "from tests.log.sessions import user\n"
         "import turnlog\n"
@@ -257,7 +257,7 @@ def test_a_forked_child_is_no_writer_and_keeps_no_lock(tmp_path: Path) -> None:
         "if os.fork() == 0:\n"
         "    code = asyncio.run(child())\n"
         "    print(code, flush=True)\n"
-        "    sys.stdin.read()\n"
+        "    ends = select.poll(); ends.register(0, 0); ends.poll()  # for its end: what is in it is the parent's\n"
         "    os._exit(0)\n"
         "while os.read(0, 1) != b'k': pass\n"
         "os.kill(os.getpid(), 9)\n"

@@ -132,7 +132,9 @@ class SurfaceProjection(Generic[T]):
         return View(items, len(items), None if self._shows is None else self._resolve)
 
     def _filled(self, seqs: Sequence[int]) -> Sequence[T | AnyEvent | None]:
-        events = self._rows.gather(seqs)
+        return self._shown(self._rows.gather(seqs))
+
+    def _shown(self, events: list[AnyEvent]) -> Sequence[T | AnyEvent | None]:
         return list(map(self._item, events)) if self._shows is None else self._shows(events)
 
     def _item(self, event: AnyEvent) -> T | None:
@@ -159,9 +161,10 @@ class SurfaceProjection(Generic[T]):
         self._extend(len(self._surface.leaves))
 
     def _extend(self, leaves: int) -> None:
-        new = self._filled(self._surface.leaves[self._leaves : leaves])
+        events = self._rows.gather(self._surface.leaves[self._leaves : leaves])
+        new = self._shown(events)
         self._slots.extend(new)
-        self._items.extend([slot for slot in new if slot is not None])
+        self._items.extend(events if new is events else [slot for slot in new if slot is not None])
         self._leaves = leaves
 
 
