@@ -81,7 +81,7 @@ class LiveStore:
         self._check_open()
         if session_id in self._keeping:
             raise SessionLocked(f"session {session_id} is being written by this very store; use the session it gave")
-        if session_id in self._taking and self._taking[session_id].busy:
+        if session_id in self._taking and self._taking[session_id].under_way:
             raise SessionLocked(f"session {session_id} is being resumed by this very store; await that, or try again")
         taking = self._taking[session_id] = _Taking(self.store, session_id, vocabulary)
         try:
@@ -169,6 +169,11 @@ class _Taking:
         self._abandoned = False
         self.busy = True
         """Whether it is under way, or about to be."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether whoever asked for it still waits, or what they gave up is not given back yet."""
+        return self.busy or not self._abandoned
 
     def take(self) -> tuple[Session, int, RunningHash]:
         """Take the session, then read it: nobody else writes in between."""
