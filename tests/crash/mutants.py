@@ -66,8 +66,10 @@ def fsync_before_write() -> Iterator[Storage]:
         yield Storage()
 
 
-def _write_new(*, name_synced: bool = True, data_synced: bool = True, name_taken_back: bool = True) -> Any:
-    def write_new(fs: Fs, path: Path, data: bytes, suffix: str) -> None:
+def _write_new(
+    *, name_synced: bool = True, above_synced: bool = True, data_synced: bool = True, name_taken_back: bool = True
+) -> Any:
+    def write_new(fs: Fs, path: Path, data: bytes, suffix: str, *, named_in: Path) -> None:
         temporary = path.with_name(f"{path.name}.{suffix}.tmp")
         handle = fs.create(temporary)
         try:
@@ -80,6 +82,8 @@ def _write_new(*, name_synced: bool = True, data_synced: bool = True, name_taken
             try:
                 if name_synced:
                     fs.sync_directory(path.parent)
+                if above_synced:
+                    fs.sync_directory(named_in)
             except OSError:
                 if name_taken_back:
                     fs.remove(path)
@@ -94,6 +98,12 @@ def _write_new(*, name_synced: bool = True, data_synced: bool = True, name_taken
 @mutant()
 def no_directory_fsync() -> Iterator[Storage]:
     with _write_new(name_synced=False):
+        yield Storage()
+
+
+@mutant()
+def no_fsync_of_the_directory_above() -> Iterator[Storage]:
+    with _write_new(above_synced=False):
         yield Storage()
 
 
@@ -216,9 +226,10 @@ def names_of_what_is_taken_over_are_not_synced() -> Iterator[Storage]:
 @mutant("sync_directory")
 def directories_synced_only_when_made() -> Iterator[Storage]:
     def make(self: FileStore, directory: Path) -> None:
-        for path in (directory.parent.parent, directory.parent, directory):
+        for path in (directory.parent.parent, directory.parent):
             if self._fs.make_directory(path):
                 self._fs.sync_directory(path.parent)
+        self._fs.make_directory(directory)
 
     with patch.object(FileStore, "_make_directories", make):
         yield Storage()

@@ -38,7 +38,10 @@ class ReadableStore(Protocol):
 
 
 class Store(ReadableStore, Protocol):
-    """Where sessions are kept."""
+    """Where sessions are kept.
+
+    Calls about one session never overlap. Those about different sessions may, and come from different threads.
+    """
 
     def create(self, header: SessionHeader) -> None:
         """Begin a session with no lines. Raises :class:`AppendConflict` when its id is taken."""

@@ -105,7 +105,8 @@ class WriteThread:
     """Does the writing of one store. Started by the first work, ended by ``close`` or with the program.
 
     One thread decides what is due and writes it. When several sessions are due at once a few others wait for their
-    disks, while it goes on writing; no session is ever worked on by two of them.
+    disks, while it goes on writing; a new session waits for the disk already when it is first written, so all of that
+    is theirs. No session is ever worked on by two of them.
     """
 
     def __init__(self) -> None:
@@ -211,7 +212,10 @@ class WriteThread:
             self._sleep(at - now)
         if len(due) == 1 and not seals:
             return [due[0].work]
-        return [*(writer.begin for writer in due), *(writer.seal for writer in seals)]
+        return [
+            *(writer.begin if writer.stored else writer.work_elsewhere for writer in due),
+            *(one.seal for one in seals),
+        ]
 
     def _sleep(self, seconds: float) -> None:
         """Wait for the bell, or so long; then the bell rings no more until the next sleep."""
@@ -379,6 +383,15 @@ class WriteBehind:
         """Write what is pending and sync what is due; never raises."""
         if (finish := self.begin()) is not None:
             finish()
+
+    @property
+    def stored(self) -> bool:
+        """Whether the store has something of the session; making a new one takes waiting for the disk."""
+        return self._written > 0
+
+    def work_elsewhere(self) -> Callable[[], None]:
+        """All of the work, for any thread."""
+        return self.work
 
     def begin(self) -> Callable[[], None] | None:
         """Write what is pending; gives what is left to do, on any thread, when something is to be synced: until then

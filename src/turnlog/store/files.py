@@ -60,7 +60,7 @@ class _Writing:
 
 
 class FileStore:
-    """The sessions under a root directory. Reads every format, writes format 0. One thread writes at a time."""
+    """The sessions under a root directory. Reads every format, writes format 0. One thread at a time for each."""
 
     def __init__(
         self,
@@ -246,19 +246,21 @@ class FileStore:
         return _Writing(log, lock, directory)
 
     def _make_directories(self, directory: Path) -> None:
-        """The session's directory and those above it, each durable in its parent, whoever made it and whenever."""
+        """The session's directory and those above it, whoever made them and whenever: these durable in their parents.
+        Its own name is made durable with the log's, for little more than one of them."""
         project, root = directory.parent, directory.parent.parent
-        if self._above is None:
+        above = self._above
+        if above is None:
             missing = [root]
             while not missing[-1].parent.exists():
                 missing.append(missing[-1].parent)
-            self._above = tuple(reversed(missing))
-        for path in (*self._above, project, directory):
+            self._above = above = tuple(reversed(missing))
+        for path in (*above, project):
             if path not in self._kept:
                 made = self._fs.make_directory(path)
-                self._keep_name(path, ours=made or path not in self._above)
-                if path != directory:
-                    self._kept.add(path)
+                self._keep_name(path, ours=made or path == project)
+                self._kept.add(path)
+        self._fs.make_directory(directory)
 
     def _keep_name(self, path: Path, *, ours: bool) -> None:
         """Make the name of a directory durable, if its parent lets us; *ours*: it has to."""

@@ -210,10 +210,11 @@ TEMPORARY: Final = ".tmp"
 """How the name of a file ends that is not whole yet."""
 
 
-def write_new(fs: Fs, path: Path, data: bytes, suffix: str) -> None:
+def write_new(fs: Fs, path: Path, data: bytes, suffix: str, *, named_in: Path | None = None) -> None:
     """A whole new file that is either there with all of *data*, durably, or not there at all.
 
-    Written and synced under another name (*suffix* makes it unique), then linked, which never overwrites. Raises
+    Written and synced under another name (*suffix* makes it unique), then linked, which never overwrites. *named_in*:
+    the directory whose names, that of the file's directory among them, become durable with it. Raises
     ``FileExistsError`` only when *path* is taken. A crash may leave the other name.
     """
     temporary = path.with_name(f"{path.name}.{suffix}{TEMPORARY}")
@@ -231,6 +232,8 @@ def write_new(fs: Fs, path: Path, data: bytes, suffix: str) -> None:
         fs.link(temporary, path)
         try:
             fs.sync_directory(path.parent)
+            if named_in is not None:  # right after: a journal has written both names at once
+                fs.sync_directory(named_in)
         except OSError:
             fs.remove(path)  # a name that may vanish is none; the next try begins anew
             raise

@@ -169,7 +169,7 @@ class LogFile:
         try:
             self._remove_failed()
             self._tried = content
-            write_new(self._fs, self.path, content, self._suffix)
+            write_new(self._fs, self.path, content, self._suffix, named_in=self.path.parent.parent)
         except FileExistsError:
             raise self._finish(f"{self.path} was made by another writer in the meantime") from None
         except OSError as error:
