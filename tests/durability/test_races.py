@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,23 @@ def test_a_session_is_written_once_in_a_process_too(tmp_path: Path, compressed: 
             found = await asyncio.gather(*(other.resume("s") for _ in range(3)), return_exceptions=True)
             assert [len(one) for one in found if isinstance(one, Session)] == [2]
             assert sum(isinstance(one, SessionLocked) for one in found) == 2
+
+    asyncio.run(main())
+
+
+def test_a_session_that_is_taken_and_not_kept_yet_is_not_resumed_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_store(tmp_path) as store:
+            session = await store.create(id="s")
+            session.append(user())
+            await store.release(session)
+            first = asyncio.create_task(store.resume("s"))
+            await asyncio.sleep(0)  # it asks a thread to take the session
+            while store._taking["s"].busy:
+                time.sleep(0.001)  # the loop stands still: what was taken cannot be kept
+            with pytest.raises(SessionLocked, match="being resumed by this very store"):
+                await store.resume("s")
+            assert len(await first) == 2
 
     asyncio.run(main())
 
