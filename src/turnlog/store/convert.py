@@ -101,7 +101,7 @@ def convert(
     """
     data = source if isinstance(source, bytes) else locate(Path(source))
     name = None if isinstance(data, bytes) else str(data)
-    log = read_log(Source(data, forensic=forensic), vocabulary=vocabulary, forensic=forensic)
+    log = read_log(Source(data, forensic=forensic), vocabulary=vocabulary, forensic=forensic, foreign=True)
     made = _Converted(log, data, for_dsh=for_dsh, id=id or f"session-{new_id()}")
     with writing(Path(root)):
         return made.write(FileStore(Path(root)), name, fs if fs is not None else OsFs(), clock())
@@ -191,6 +191,8 @@ class _Converted:
             yield Difference(code, told.text, told.lost, tuple(dict.fromkeys(seqs)))
         for code, text, seq in self._rebuild.remarks:
             yield Difference(code, text, True, () if seq is None else (seq,))
+        for one in self._log.origins.remarks if self._log.origins is not None else ():
+            yield Difference(one.code, f"{one.text} (×{one.number})", one.lost, (one.seq,))
         yield from self._others
 
     def write(self, store: FileStore, name: str | None, fs: Fs, now: int) -> Conversion:
@@ -247,6 +249,8 @@ class _Converted:
             "events": old.rows.length,
         }
         known = {key: value for key, value in origin.items() if value is not None}
+        if old.origins is not None:  # (old seq, line of the file, how many events)
+            known["lines"] = list(old.origins.runs())
         return dump({
             "schemaVersion": 1,
             "from": known,

@@ -9,6 +9,7 @@ from turnlog.log import Session
 
 from .errors import SessionAmbiguous, SessionNotFound
 from .finding import Finding
+from .foreign.origins import Origins
 from .liveness import Liveness, liveness
 from .names import log_files
 from .read import Branch, ReadLog, read_log
@@ -21,7 +22,7 @@ class StoredSession(Session):
     path: Path | None
     """The file, or None for bytes from elsewhere."""
     format: str
-    """``format 0`` … ``format 4``, or ``sample``."""
+    """``format 0`` … ``format 4``, ``sample``, or the name of the program whose file it is."""
     findings: tuple[Finding, ...]
     """What the reader noticed; strict loads only hold findings that do not refuse the log."""
     torn: Torn | None
@@ -30,6 +31,8 @@ class StoredSession(Session):
     """Events of other writers that cannot follow the log (forensic reading only)."""
     liveness: Liveness
     """Whether its writer lives."""
+    origins: Origins | None
+    """Of a session file of another program: the lines its events come from; None for a log."""
 
 
 def load(
@@ -41,14 +44,16 @@ def load(
 ) -> StoredSession:
     """Open a stored session, read-only: a file, a session directory, or the bytes of a log.
 
-    Any format, plain or zstd; the bytes decide. Raises :class:`LogCorrupt` or :class:`LogUnsupported` at the first
-    fault, unless *forensic*: then everything readable is there and ``findings`` says what strict would refuse.
+    Any format, plain or zstd, and session files of Claude Code, Codex and chat messages; the bytes decide. Raises
+    :class:`LogCorrupt` or :class:`LogUnsupported` at the first fault, unless *forensic*: then everything readable is
+    there and ``findings`` says what strict would refuse.
     *name* is what messages call a log that is no file.
     """
     path = None if isinstance(source, bytes) else locate(Path(source))
     data = source if isinstance(source, bytes) else path
     assert data is not None
-    opened = read_log(Source(data, name=name, forensic=forensic), vocabulary=vocabulary, forensic=forensic)
+    read = Source(data, name=name, forensic=forensic)
+    opened = read_log(read, vocabulary=vocabulary, forensic=forensic, foreign=True)
     alive: Liveness = "unknown" if path is None else liveness(path)
     return stored_session(opened, vocabulary, path, alive)
 
@@ -74,6 +79,7 @@ def stored_session(opened: ReadLog, vocabulary: Vocabulary, path: Path | None, a
     session.path, session.format, session.liveness = path, opened.format.name, alive
     session.findings, session.torn = tuple(opened.findings), opened.torn
     session.branches = tuple(opened.branches)
+    session.origins = opened.origins
     return session
 
 

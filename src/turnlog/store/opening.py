@@ -15,6 +15,7 @@ from turnlog.log import SessionHeader
 
 from .errors import LogCorrupt, LogUnsupported
 from .finding import Finding, Place, Severity
+from .foreign.dialect import detect
 from .formats import FORMATS, SAMPLE, Format
 from .header import HeaderRefused, read_header
 from .names import decode_session, encode_project, parse_file
@@ -43,6 +44,7 @@ def open_log(source: Source, block: Block | None) -> Opening:
     notes: dict[str, str] = {}
     start = _text_start(source, block, notes)
     text, line = start.text, start.line
+    _refuse_other_program(source, block)
     cut = _header_end(start, notes)
     try:
         value = parse(text[:cut])
@@ -128,6 +130,17 @@ def _refuse_foreign_text(source: Source, text: bytes) -> None:
         raise _no_header(source, f"the file holds nothing but {len(text)} NUL bytes, so there is no header.")
     if b"\n" not in text and text.count(b"\r") > 1:
         raise _no_header(source, "lines end in CR alone; a log's lines end in LF.")
+
+
+def _refuse_other_program(source: Source, block: Block) -> None:
+    """Whoever opens a log to write it stops here; readers who take session files of other programs never come."""
+    dialect = detect(block.text)
+    if dialect is None:
+        return
+    text = f"this is a session file of another program ({dialect.name}), which is only ever read."
+    remedy = "turnlog convert makes a format-0 session of it, with a list of what is lost."
+    finding = _fault("foreign", text, Place(path=source.name), "refused", remedy=remedy, kind="unsupported")
+    raise LogUnsupported(finding)
 
 
 def _no_header(source: Source, text: str) -> LogCorrupt:

@@ -8,8 +8,9 @@ read is in ``findings``, ``torn`` or ``branches``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -29,6 +30,8 @@ from .classes import line_classes
 from .collecting import no_collection
 from .errors import LogCorrupt
 from .finding import Finding, Place, Severity
+from .foreign.dialect import Dialect, detect
+from .foreign.origins import Origins
 from .formats import SAMPLE, Format
 from .formats.sample import SampleCodec
 from .lines import Fault, LineReader, Unknown
@@ -61,6 +64,8 @@ class ReadLog:
     compressed: bool = False
     size: int = 0
     """Bytes of the file."""
+    origins: Origins | None = None
+    """Of a session file of another program: where each event comes from."""
 
 
 def read_log(
@@ -69,25 +74,33 @@ def read_log(
     vocabulary: Vocabulary = Vocabulary.core,
     forensic: bool = False,
     watch: Callable[[Block], object] | None = None,
+    foreign: bool = False,
 ) -> ReadLog:
     """Read a whole log. Raises :class:`LogRefused` unless *forensic* (and even then without a usable header).
 
-    *watch* sees each block of text once, before its events are read.
+    *watch* sees each block of text once, before its events are read. *foreign*: session files of other programs are
+    read as well, which only those may ask for who never write to what they read.
     """
     with no_collection():
-        return _Reader(source, vocabulary, forensic, watch).read()
+        return _Reader(source, vocabulary, forensic, watch, foreign).read()
 
 
 class _Reader:
     """One pass over one log."""
 
     def __init__(
-        self, source: Source, vocabulary: Vocabulary, forensic: bool, watch: Callable[[Block], object] | None = None
+        self,
+        source: Source,
+        vocabulary: Vocabulary,
+        forensic: bool,
+        watch: Callable[[Block], object] | None = None,
+        foreign: bool = False,
     ) -> None:
         self._source = source
         self._watch = watch
         self._vocabulary = vocabulary
         self._forensic = forensic
+        self._may_be_foreign = foreign
         self._noted: set[str] = set()
         self._branch: Branch | None = None
         self._seen_findings = 0
@@ -99,6 +112,9 @@ class _Reader:
         blocks = self._source.blocks()
         first = next(blocks, None)
         self._container_findings(first is not None)
+        dialect = detect(first.text) if self._may_be_foreign and first is not None else None
+        if first is not None and dialect is not None:
+            return self._foreign(dialect, chain((first,), blocks))
         block = self._begin(first)
         self._container_findings(True)
         self._block(block)
@@ -107,6 +123,24 @@ class _Reader:
             self._block(block)
         self._container_findings(True)
         return self._finish()
+
+    def _foreign(self, dialect: Dialect, blocks: Iterator[Block]) -> ReadLog:
+        """Read a session file of another program."""
+        from .foreign.read import ForeignReader
+
+        reader = ForeignReader(self._source, dialect, self._vocabulary, forensic=self._forensic)
+        header = reader.read(blocks)
+        return ReadLog(
+            reader.format,
+            header,
+            reader.rows,
+            reader.surface,
+            reader.findings,
+            reader.torn,
+            compressed=self._source.compressed,
+            size=self._source.size,
+            origins=reader.origins,
+        )
 
     def _begin(self, block: Block | None) -> Block:
         """Read the header line; gives the rest of its block."""

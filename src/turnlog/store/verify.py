@@ -95,7 +95,7 @@ def verify(source: str | Path | bytes, *, vocabulary: Vocabulary = Vocabulary.co
     opened = Source(data, name=name, forensic=True)
     text = _TextRules(opened)
     try:
-        log = read_log(opened, vocabulary=vocabulary, forensic=True, watch=text.block)
+        log = read_log(opened, vocabulary=vocabulary, forensic=True, watch=text.block, foreign=True)
     except LogRefused as error:
         found = [one for one in opened.findings if one != error.finding]
         return Report(path, (error.finding, *found), None)
