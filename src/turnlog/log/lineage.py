@@ -31,8 +31,9 @@ def check_whole(session: Session, verb: str) -> None:
     """Raise :class:`ForkError` for a log that nothing can go on from."""
     where = f"session {session.id} cannot be {verb}"
     if session.header.version != FORMAT:
+        stored = getattr(session, "format", f"format {session.header.version}")  # a store knows it by name
         raise ForkError(
-            f"{where}: it is stored in format {session.header.version}, and only format {FORMAT} is written. "
+            f"{where}: it is stored in {stored}, and only format {FORMAT} is written. "
             "turnlog convert makes a format-0 session of it"
         )
     if session._rows.base:

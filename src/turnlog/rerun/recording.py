@@ -164,6 +164,10 @@ class _Step:
     calls: list[Ran] = field(default_factory=list)
 
 
+def _format_of(session: Session) -> str:
+    return getattr(session, "format", f"format {session.header.version}")
+
+
 class Recording:
     """A session as a script."""
 
@@ -172,7 +176,7 @@ class Recording:
         self.session: Final = session
         if session.header.version != FORMAT:
             raise RerunError(
-                f"session {session.id} is of format {session.header.version}, and the loop writes format {FORMAT}; "
+                f"session {session.id} is of {_format_of(session)}, and the loop writes format {FORMAT}; "
                 "turnlog convert makes a session of it that can be run again"
             )
         self.events: Final = list(session.events)

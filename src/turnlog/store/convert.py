@@ -32,6 +32,7 @@ from turnlog.log.session import epoch_ms
 from .attest import Note, RunningHash
 from .errors import RewriteRefused
 from .files import FileStore
+from .foreign.losses import LOSSES
 from .fs import Fs, OsFs, make_directories, write_new
 from .header import header_line
 from .load import locate
@@ -191,8 +192,11 @@ class _Converted:
             yield Difference(code, told.text, told.lost, tuple(dict.fromkeys(seqs)))
         for code, text, seq in self._rebuild.remarks:
             yield Difference(code, text, True, () if seq is None else (seq,))
-        for one in self._log.origins.remarks if self._log.origins is not None else ():
-            yield Difference(one.code, f"{one.text} (×{one.number})", one.lost, (one.seq,))
+        origins = self._log.origins
+        if origins is not None:
+            yield from (Difference(code, text, True) for code, text in LOSSES[origins.dialect.kind])
+            for one in origins.remarks:
+                yield Difference(one.code, f"{one.text} (×{one.number})", one.lost, (one.seq,))
         yield from self._others
 
     def write(self, store: FileStore, name: str | None, fs: Fs, now: int) -> Conversion:

@@ -18,6 +18,7 @@ from .attest import ATTEST_NAME
 from .convert import MAP_NAME
 from .discover import SessionEntry, list_sessions
 from .errors import RewriteRefused, SessionNotFound
+from .foreign.dialect import detect
 from .fs import OsFs
 from .liveness import LOCK_NAME, Liveness, liveness
 from .names import log_files
@@ -53,6 +54,11 @@ def plan_removal(path: str | Path) -> Removal:
     given = Path(path)
     directory = given if given.is_dir() else given.parent
     logs = log_files(directory)
+    if given.is_file() and not logs and (dialect := detect(_beginning(given))) is not None:
+        raise RewriteRefused(
+            f"{given} is a session file of another program ({dialect.name}), which is only ever read: remove it "
+            "yourself (turnlog convert makes a format-0 session of it first)"
+        )
     if not given.exists() or not logs:
         raise SessionNotFound(f"{given}: no session here; turnlog ls lists the sessions there are")
     if directory.is_symlink():
@@ -75,6 +81,11 @@ def plan_removal(path: str | Path) -> Removal:
         forks=tuple(one for one in listed if one.header is not None and one.header.parent_session == session_id),
         liveness=liveness(logs[-1].path),
     )
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(1 << 20)
 
 
 def remove(path: str | Path, *, force: bool = False) -> Removal:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Final, NamedTuple
 
 from turnlog.events import Interrupted, UndecodablePayload, Vocabulary
@@ -16,6 +17,7 @@ from turnlog.store.formats import FORMATS
 from turnlog.store.proven import NOTHING, Proof, prove
 
 from .attempts import attempts
+from .foreign import losses, origins_of
 from .index import index_of
 from .rows import holes, is_live, seq_ranges, slots
 from .structure import NOT_REPAIRED, structure
@@ -71,15 +73,18 @@ def captured(session: Session, proof: Proof | None = None) -> Captured:
 
 def _holds(session: Session) -> Iterator[Remark]:
     there = seq_ranges(session)
-    yield Remark("events", "events, as they were logged", sum(one.size for one in there))
-    made = list(attempts(session, as_stored=True))
-    streamed = sum(one.first_token_ms is not None for one in made)
+    origins = origins_of(session)
+    made = "as they were logged" if origins is None else f"made of the lines of a file of {origins.dialect.name}"
+    yield Remark("events", f"events, {made}", sum(one.size for one in there))
+    tried = list(attempts(session, as_stored=True))
+    streamed = sum(one.first_token_ms is not None for one in tried)
     if streamed:
         yield Remark("tokens", "attempts with every token and its time", streamed)
     headers = index_of(session).headers
     if headers:
+        sent = "as sent" if origins is None else "as far as the file says"
         yield Remark(
-            "requests", "request headers: model, settings, system prompt and tools as sent", len(headers), headers[0]
+            "requests", f"request headers: model, settings, system prompt and tools {sent}", len(headers), headers[0]
         )
     if session.generation:
         first = next(seq for seq in _replaced(session))
@@ -100,6 +105,9 @@ def _replaced(session: Session) -> Iterator[int]:
 def _lacks(session: Session, proof: Proof) -> Iterator[Remark]:
     cwd = f"; it only names the directory {session.header.cwd}" if session.header.cwd else ""
     yield Remark("no-environment", f"no snapshot of files, processes, network or environment variables{cwd}")
+    origins = origins_of(session)
+    if origins is not None:
+        yield from starmap(Remark, losses(origins))
     yield from _beginning(session)
     yield from _middle(session)
     yield from _end(session)
@@ -233,7 +241,8 @@ def _contents(session: Session) -> Iterator[Remark]:
         kinds = ", ".join(f"{type} ×{len(seqs)}" for type, seqs in sorted(foreign.items()))
         yield Remark(
             "plugin-events",
-            f"events that only their plugin understands, kept as they are: {kinds}",
+            f"events that only {'their plugin' if origins_of(session) is None else 'their program'} understands, "
+            f"kept as they are: {kinds}",
             sum(map(len, foreign.values())),
             min(map(min, foreign.values())),
         )
@@ -251,7 +260,8 @@ def _contents(session: Session) -> Iterator[Remark]:
 
 
 def _says_no_stream(session: Session, event: AnyEvent) -> bool:
-    return event.sources is None and session.header.version < _STREAM_IN_MESSAGE_FROM
+    may = session.header.version < _STREAM_IN_MESSAGE_FROM and origins_of(session) is None
+    return may and event.sources is None
 
 
 def _proof(session: Session, proof: Proof) -> Iterator[Remark]:

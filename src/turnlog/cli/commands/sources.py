@@ -8,6 +8,7 @@ from itertools import groupby
 from msgspec import UNSET
 
 from turnlog.views import queries
+from turnlog.views.foreign import origin_text, origin_view
 from turnlog.views.provenance import Provenance
 
 from .. import describe
@@ -26,7 +27,9 @@ def sources(screen: Screen, which: Which, address: str, *, as_json: bool) -> Non
     session = open_session(screen, which)
     found = queries.sources(session, named)
     if as_json:
-        screen.json(document(**provenance_view(str(named), found)))
+        origin = origin_view(session, found.event.seq)
+        where = {} if origin is None else {"origin": origin}
+        screen.json(document(**provenance_view(str(named), found), **where))
         return
     event = found.event
     if found.chunk is not None:
@@ -34,6 +37,9 @@ def sources(screen: Screen, which: Which, address: str, *, as_json: bool) -> Non
     if found.chunk is None or found.chunk.k is not None:
         inside = "" if found.chunk is None else "  inside       "
         screen.line(inside, Styled(f"@{event.seq}", "cyan"), "  ", Styled(describe.anything(event), "bold"))
+    told = origin_text(session, event.seq)
+    if told is not None:
+        screen.line("  from         ", told)
     screen.line("  sources      ", _cited(found))
     for one in found.back:
         seqs = f"@{one.first}" if one.first == one.last else f"@{one.first} to @{one.last} ({one.last - one.first + 1})"

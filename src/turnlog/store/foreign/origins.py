@@ -57,6 +57,21 @@ class Origins:
         return seq in self._inferred
 
     @property
+    def inferred(self) -> int:
+        """How many events no record says."""
+        return len(self._inferred)
+
+    @property
+    def first_inferred(self) -> int | None:
+        """The seq of the first of them, or None."""
+        return next(iter(self._inferred), None)
+
+    @property
+    def last_line(self) -> int:
+        """The last line that an event came from; 0 without events."""
+        return max(self._lines, default=0)
+
+    @property
     def remarks(self) -> tuple[Remark, ...]:
         """What the mapping inferred, left aside or could not tell, by code."""
         return tuple(Remark(code, *rest) for code, rest in sorted(self._remarks.items()))
