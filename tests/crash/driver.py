@@ -165,7 +165,7 @@ class Run:
         self._check = check
         self._replay = replay
         self._random = Random(state.workload)
-        self._losses = Random(state.number)
+        self._losses = Random(state._replace(point=0, loss=0).number)  # as when the states were gone through
         self._first_call = 1 << 30 if unwatched else min((fault.at for fault in faults), default=0)
         self._point = 0
         self.fs = SimFs(faults, state.workload)

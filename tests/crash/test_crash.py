@@ -14,7 +14,8 @@ import pytest
 from tests.conftest import FULL
 
 from .contend import CONTESTS, contend
-from .driver import Checker, Run, State, Storage, explore, replay
+from .driver import Checker, Run, State, Storage, explore, faults_of, replay
+from .losses import CUT, KILLED, MIXED, Loss
 from .mutants import MUTANTS, Mutant
 from .recovery import Violation, stopped_clock
 
@@ -93,6 +94,32 @@ def test_one_number_gives_a_state_again() -> None:
     for address in (State(workload=3, fault=0, point=12, loss=1), State(workload=2, fault=36, point=3, loss=2)):
         assert State.of(address.number) == address
         assert replay(address.number) == replay(address.number)
+
+
+class Watching(Checker):
+    """Checks nothing; knows the number of each loss it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__(Storage())
+        self.shown: dict[State, Loss] = {}
+        self._at = 0, 0
+
+    def __call__(self, loss: Loss, run: Run) -> None:
+        point, number = self._at
+        self._at = run._point, number + 1 if run._point == point else 0
+        self.shown[run.state._replace(point=run._point, loss=self._at[1])] = loss
+
+
+@pytest.mark.parametrize("workload", [2, 3])
+def test_the_number_of_a_state_gives_the_very_loss_that_was_tried(workload: int) -> None:
+    plain = Run(State(workload, 0, 0, 0), (), Checker(Storage()), unwatched=True)
+    plain.go()
+    watching = Watching()
+    Run(State(workload, 5, 0, 0), faults_of(plain.fs.calls, workload)[4], watching).go()
+    states = list(watching.shown)
+    assert {loss.kind for loss in watching.shown.values()} == {KILLED, CUT, MIXED}
+    for state in states[:: len(states) // 5]:
+        assert replay(state.number) == watching.shown[state]
 
 
 def test_the_same_workload_runs_the_same_way_twice() -> None:

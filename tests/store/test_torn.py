@@ -157,6 +157,25 @@ def test_a_last_frame_that_ends_in_nul_bytes_is_a_tear_wherever_they_begin() -> 
             assert len(session) >= lengths_of(data)[-2]
 
 
+@pytest.mark.parametrize("size", [16, 50, 200])
+def test_a_hole_in_a_torn_frame_ends_the_log_before_it_or_is_damage_of_the_frame(size: int) -> None:
+    data = SMALL.zstd(batch=100)
+    start = walk_frames(data).frames[-1].start
+    torn = 0
+    for end in (len(data) - 1, len(data) - 4, len(data) - 30):
+        for hole in range(start + 5, end - size, 1 if FULL else 7):
+            damaged = data[:hole] + bytes(size) + data[hole + size : end]
+            if verify(damaged).verdict == "refused":  # the hole is where the frame says how it goes on
+                assert refusal(damaged).code == "frame-damaged"
+                continue
+            torn += 1
+            session = load(damaged)
+            assert session.torn is not None
+            assert session.torn.offset == start
+            assert session.events == WHOLE.events[: len(session)]
+    assert torn
+
+
 def test_a_frame_of_nul_bytes_before_a_whole_one_is_damage() -> None:
     data = SMALL.zstd(batch=5)
     first, second, third = ends_of(data)[:3]

@@ -105,6 +105,8 @@ class _Reader:
         self._branch: Branch | None = None
         self._seen_findings = 0
         self._recovered = 0
+        self._spoilt = False
+        """Whether the rest of what was won from a torn frame is no good."""
         self._seeded = False
         self._log: ReadLog
 
@@ -234,6 +236,9 @@ class _Reader:
     def _slow(self, block: Block) -> None:
         listed = list(block.numbered())
         for index, (line, offset, text) in enumerate(listed):
+            if self._source.unproven is not None and offset >= self._source.unproven:
+                self._win(text, self._place(block, line, offset))
+                continue
             unterminated = index == len(listed) - 1 and not block.text.endswith(b"\n")
             place = self._place(block, line, offset)
             if text.endswith(b"\r"):
@@ -252,10 +257,38 @@ class _Reader:
                     "note",
                     place,
                 )
-            before = self._log.rows.length
             self._take(found, place)
-            if self._source.unproven is not None and offset >= self._source.unproven:
-                self._recovered += self._log.rows.length - before
+
+    def _win(self, text: bytes, place: Place) -> None:
+        """Take a line that was won from a torn frame, if it goes on where the log ends. The first that does not ends
+        the log: no checksum tells what a hole in such a frame made of the lines after it."""
+        rows = self._log.rows
+        found = self._lines.read(text)
+        self._spoilt = self._spoilt or self._branch is not None or isinstance(found, Fault) or not self._fits(found)
+        if self._spoilt or isinstance(found, Fault):
+            return
+        before = rows.length
+        if isinstance(found, PackedRun):
+            rows.add_run(found, len(found.unpack().members()))
+        elif isinstance(found, Unknown):
+            rows.add(found.event)
+            self._unknown(found, place)
+        else:
+            rows.add(found)
+        self._recovered += rows.length - before
+
+    def _fits(self, found: AnyEvent | PackedRun | Unknown) -> bool:
+        """Whether nothing is wrong with what follows the last row; puts a surface event in its place."""
+        if isinstance(found, PackedRun):
+            return found.seq0 == self._log.rows.length
+        event = found.event if isinstance(found, Unknown) else found
+        if event.seq != self._log.rows.length:
+            return False
+        if isinstance(found, Unknown):
+            return _ranges_fault(event) is None
+        if self._marker_fault(event) is not None:
+            return False
+        return event.surface_op is UNSET or self._place_one(event) is None
 
     def _line_fault(
         self, fault: Fault, place: Place, text: bytes, unterminated: bool, rest: list[tuple[int, int, bytes]]

@@ -297,7 +297,8 @@ class Source:
             self.torn = Torn(walk.end, size, f"{size} {kind} after the last frame")
             return
         self.torn = Torn(walk.end, size, f"the last {size} bytes are a frame that was not finished")
-        won = decompressor.partial(view[walk.end :])
+        hole = data.find(HOLE, walk.end)
+        won = decompressor.partial(view[walk.end : hole if hole >= 0 else len(data)])
         won = won[: won.rfind(b"\n") + 1]
         if won:
             self.unproven = text_length
@@ -322,6 +323,9 @@ def _is_json(line: bytes) -> bool:
         return False
     return True
 
+
+HOLE: Final = bytes(16)
+"""Where a file system has a size and no data it reads NUL; compressed text has no such run of them."""
 
 _ends: Final = itemgetter(0, -2)
 _FRAME: Final = (ord("{"), ord("}"))
