@@ -319,9 +319,21 @@ def _replay(
     start: Annotated[
         str | None, typer.Option("--from", metavar="ADDRESS", help="Begin here.", show_default=False)
     ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", "--to", metavar="ADDRESS", help="End here, included.", show_default=False)
+    ] = None,
     idle_limit: Annotated[
         float, typer.Option("--idle-limit", metavar="SECONDS", help="Cut longer waits to this; inf never cuts.")
     ] = 5.0,
+    granularity: Annotated[
+        str, typer.Option("--granularity", metavar="token|block|step|turn", help="What is shown at once.")
+    ] = "token",
+    stall: Annotated[
+        float | None,
+        typer.Option(
+            "--stall", metavar="SECONDS", show_default=False, help="Mark longer gaps between tokens; inf marks none."
+        ),
+    ] = None,
     as_stored: AsStored = False,
     as_json: AsJson = False,
 ) -> None:
@@ -329,16 +341,19 @@ def _replay(
 
     \b
       turnlog replay --latest --speed 4                   four times as fast
-      turnlog replay session.jsonl --from t1.s1 --idle-limit 2
+      turnlog replay session.jsonl --from t1.s1 --until @6 --idle-limit 2
+      turnlog replay session.jsonl --granularity step     a whole step at once
       turnlog replay session.jsonl --json                 frames for programs
 
-    --json prints one frame per line at once, each with its waitMs, and does not wait.
+    On a terminal: space pauses, . b s t show one token, block, step or turn more, + and - change the speed, q ends,
+    ? lists all keys. Gaps between tokens are marked as stalls when they are longer than 3 s, or than 99 % of all gaps
+    and half a second, or than --stall. --json prints one frame per line at once, each with its waitMs, and does not
+    wait.
     """
-    from .commands.replay import replay
+    from .commands.replay import Options, replay
 
-    which = Which(session, latest, root or [])
-    replay(screen_of(context), which, speed=speed, start=start, idle_limit=idle_limit, as_stored=as_stored,
-           as_json=as_json)  # fmt: skip
+    options = Options(speed, start, until, idle_limit, granularity, stall, as_stored, as_json)
+    replay(screen_of(context), Which(session, latest, root or []), options)
 
 
 @app.command("verify")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from turnlog.events import AssistantChunk, BlockStart, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from turnlog.log import AnyEvent
-from turnlog.views.streams import STREAMED
+from turnlog.views import Frame
+from turnlog.views.streams import STREAMED, embedded
 
 from . import describe
 from .screen import Screen, Style
-from .text import visible
+from .text import duration, visible
 
 
 class Transcript:
@@ -21,11 +22,25 @@ class Transcript:
         self._asked: dict[int, str] = {}  # block → name of the call that is being streamed there
 
     def logged(self, event: AnyEvent) -> None:
-        """Show an event of a live session, chunks as chunks."""
+        """Show an event of a live session, chunks as chunks, also those inside of it."""
         if isinstance(event.data, AssistantChunk):
             self.chunk(event.data.chunk)
-        else:
-            self.event(event)
+            return
+        for timed in embedded(event):
+            self.chunk(timed.chunk)
+        self.event(event)
+
+    def frame(self, frame: Frame) -> None:
+        """Show a frame of a playback, and what is odd about the time before it."""
+        cut = f"{duration(frame.cut_ms)} of waiting left out" if frame.cut_ms else ""
+        if frame.stall_ms:
+            self.line(f"  … stalled {duration(frame.stall_ms)}{f', {cut}' if cut else ''}", "yellow")
+        elif cut:
+            self.line(f"  … {cut}", "dim")
+        if frame.event is not None:
+            self.event(frame.event, synthetic=frame.synthetic)
+        elif frame.chunk is not None:
+            self.chunk(frame.chunk)
 
     def chunk(self, chunk: object) -> None:
         """Go on with what is being said."""

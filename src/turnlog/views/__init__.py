@@ -12,7 +12,7 @@ from .context import Context, context
 from .diff import Diff, Difference, diff
 from .normal import Divergence, NormalEvent, first_divergence, normal_events
 from .outline import Outline, outline
-from .playback import Frame, playback
+from .playback import Frame, Playback, PlayState, playback
 from .projectors import TIMELINE, TRANSCRIPT, Mark, Said
 from .provenance import Provenance
 from .queries import TurnEvents, call, calls, sources, turn
@@ -41,6 +41,8 @@ __all__ = [
     "Mark",
     "NormalEvent",
     "Outline",
+    "PlayState",
+    "Playback",
     "Provenance",
     "Said",
     "StepView",
