@@ -87,6 +87,8 @@ class _Item(NamedTuple):
     """Whether an answer to it begins a turn."""
     replacing: Replacing = None
     inferred: bool = False
+    meta: bytes = b""
+    """JSON text of a result's ``meta``."""
 
 
 class _Request(NamedTuple):
@@ -238,16 +240,16 @@ class Builder:
         step.sides.append(side)
         step.origins.append(origin)
 
-    def result(self, call_id: str, make: ToolResult, origin: From) -> None:
-        """A result; *make* names the file's call id."""
+    def result(self, call_id: str, make: ToolResult, origin: From, *, meta: bytes = b"") -> None:
+        """A result; *make* names the file's call id. *meta* is the JSON text of what only people and programs see."""
         step = self._step
         if step is not None and step.waiting.get(call_id):
             known = step.waiting[call_id].popleft()
             step.open -= 1
-            step.items.append(_Item(origin, make if known == call_id else _renamed(make, known)))
+            step.items.append(_Item(origin, make if known == call_id else _renamed(make, known), meta=meta))
             return
         self.remark("orphan-results", "results whose call is not in the step before them", lost=False)
-        (self._queue if step is None else step.items).append(_Item(origin, make))
+        (self._queue if step is None else step.items).append(_Item(origin, make, meta=meta))
 
     def fail(self, chunk: AssistantChunk, origin: From, source: ModelSource) -> None:
         """A request that failed for good."""
@@ -451,7 +453,8 @@ class Builder:
             turn, step, _id, known = self._placed[payload.call_id]
         placed = changed(payload, turn=turn, step=step)
         sources = UNSET if known is None else (known,)
-        seq = self._commit(placed, origin.time, (origin.line,), id=origin.id, op="append", sources=sources)
+        line = (origin.line,)
+        seq = self._commit(placed, origin.time, line, id=origin.id, op="append", sources=sources, meta=item.meta)
         if origin.id is not None:
             self.seqs[origin.id] = seq
 
@@ -474,10 +477,11 @@ class Builder:
         return seq
 
     def _before(self, kept_from: int | None) -> list[int]:
-        nodes = list(self.surface.nodes)
-        if kept_from is None or kept_from not in nodes:
-            return nodes
-        return nodes[: nodes.index(kept_from)]
+        nodes = self.surface.nodes
+        if not nodes or kept_from is None or kept_from not in self.surface:
+            return list(nodes)
+        span = Replace("replace", nodes[0], kept_from)
+        return self.surface.plan_replace(self.rows.length, span)[1][:-1]
 
     def _since(self, start: int) -> list[int]:
         """The nodes at the end of the surface that belong to what was taken back; a summary holds more than that."""
@@ -497,9 +501,13 @@ class Builder:
         inferred: bool = False,
         op: Literal["append"] | Replace | UnsetType = UNSET,
         sources: tuple[int, ...] | UnsetType = UNSET,
+        meta: bytes = b"",
     ) -> int:
         seq = self.rows.length
-        event = self._kind(payload.event_type, seq, self._clock(time), encode(payload), op, sources, UNSET, UNSET)
+        raw = encode(payload)
+        if meta:
+            raw = b'%b,"meta":%b}' % (raw[:-1], meta)
+        event = self._kind(payload.event_type, seq, self._clock(time), raw, op, sources, UNSET, UNSET)
         self._add(event, lines, id, inferred)
         if op == "append":
             self.surface.append(seq)

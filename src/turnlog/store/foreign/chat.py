@@ -100,7 +100,10 @@ class ChatMapper:
         usage = usage_of(as_object(value.get("usage")))
         if usage is not None and self._builder.step is not None:
             self._builder.step.usage = usage
-        self._keep_rest(record, origin, _CONVERSATION)
+        if same == len(messages):  # the line before once more, or none at all
+            self._builder.keep("chat/repeated", record.raw, origin)
+        else:
+            self._keep_rest(record, origin, _CONVERSATION)
 
     def _begin_another(self) -> None:
         builder = self._builder

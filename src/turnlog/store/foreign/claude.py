@@ -234,7 +234,7 @@ class ClaudeMapper:
         body = ToolResultBlock(call_id, blocks, failed)
         id = origin.id or f"claude-code-line-{origin.line}"
         message = Message("user", (body,), ToolSource(call_id), id if alone else f"{id}:{call_id}")
-        meta = record.value.get("toolUseResult") if alone else None
+        meta = record.kept("toolUseResult") if alone and record.value.get("toolUseResult") is not None else b""
         error = ToolError("ToolError", "TOOL_FAILED") if failed else None
         self._builder.result(
             call_id, ToolResult(turn=0, step=0, message=message, error=error, meta=freeze(meta)), origin

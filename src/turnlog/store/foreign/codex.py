@@ -158,7 +158,7 @@ class CodexMapper:
     # -- response items -----------------------------------------------------------------------------------------
 
     def _item(self, record: Record, item: Object, origin: From) -> None:
-        kind = item.get("type")
+        kind = text_of(item.get("type"))
         if kind == "message" and isinstance(item.get("content"), list | str):
             self._message(record, item, origin)
         elif kind == "reasoning":
@@ -245,7 +245,7 @@ class CodexMapper:
     # -- event messages -----------------------------------------------------------------------------------------
 
     def _event(self, record: Record, event: Object, origin: From) -> None:
-        kind = event.get("type")
+        kind = text_of(event.get("type"))
         builder = self._builder
         if kind == "token_count":
             self._tokens(as_object(event.get("info")))

@@ -90,7 +90,10 @@ def _is_bare_meta(value: Mapping[str, Any]) -> bool:
 
 
 def _is_message(value: object) -> bool:
-    return isinstance(value, dict) and value.get("role") in _ROLES and bool(value.keys() & {"content", "tool_calls"})
+    if not isinstance(value, dict):
+        return False
+    role = value.get("role")
+    return isinstance(role, str) and role in _ROLES and bool(value.keys() & {"content", "tool_calls", "function_call"})
 
 
 def _is_ours(value: Mapping[str, Any]) -> bool:

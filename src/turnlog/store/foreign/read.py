@@ -32,7 +32,7 @@ from .codex import CodexMapper
 from .dialect import Dialect, Kind
 from .moments import epoch_ms
 from .origins import Origins
-from .record import Record
+from .record import Record, is_deep
 from .session import UNREADABLE, About
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -40,6 +40,8 @@ _PADDING: Final = b" \t\r\0"
 """What may surround a record: NUL where a disk lost what was written."""
 
 
+_DEEPEST: Final = 200
+"""Levels that a record may have; an event around it adds a few to what every part of the program can hold."""
 _SIDECHAIN: Final = re.compile(rb'"isSidechain"\s*:\s*(true|false)')
 
 
@@ -131,6 +133,8 @@ class ForeignReader:
             return str(error)
         if not isinstance(value, dict):
             return "it is JSON but no object"
+        if text.count(b"{") + text.count(b"[") > _DEEPEST and is_deep(value, _DEEPEST):
+            return f"it is nested deeper than {_DEEPEST} levels"
         time = epoch_ms(value.get("timestamp", value.get("created_at", value.get("created"))))
         self._mapper.take(Record(number, text, value, time))
         return None

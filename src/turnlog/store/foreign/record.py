@@ -81,6 +81,21 @@ def count_of(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value <= MAX_SAFE else None
 
 
+def is_deep(value: Any, levels: int) -> bool:
+    """Whether a value is nested deeper than so many levels; its own depth costs no recursion."""
+    level = [value]
+    for _ in range(levels):
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def json_text(value: Any) -> str:
     """A value as JSON text; only for values that were read from JSON."""
     return dump(value).decode()
