@@ -18,7 +18,7 @@ from turnlog.testing import LoopbackServer
 
 COMMANDS = (
     *("run", "chat", "resume"),
-    *("ls", "show", "events", "messages", "turn", "call", "sources", "replay", "verify"),
+    *("ls", "show", "events", "messages", "turn", "call", "sources", "replay", "tail", "verify"),
     *("context", "diff", "fork"),
     *("trace",),
     *("rerun",),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import asking, comparing, keeping, rerunning, working
+from . import asking, comparing, finding, keeping, rerunning, working
 from .completion import event_types, session_ids
 from .opening import Which, split_words
 from .options import AsJson, AsStored, Latest, Limit, Roots, SessionName, Since, Until, screen_of
@@ -70,30 +70,7 @@ def _options(
 working.add_commands(app)
 
 
-@app.command("ls")
-def _ls(
-    context: typer.Context,
-    root: Roots = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = None,
-    as_json: AsJson = False,
-) -> None:
-    """List sessions, newest first.
-
-    \b
-      turnlog ls                                     all of them
-      turnlog ls --since 3d --limit 10               the newest of the last three days
-      turnlog ls --since 2026-01-01 --until 2026-01-31
-      turnlog ls --root /backup/sessions --json      those of another place
-
-    CREATED is when a session began; --since and --until go by it, and by the file's time where the header is not
-    readable. What is wrong with a session stands in its row, and logs that are skipped follow with the reason; then
-    the exit code is 4.
-    """
-    from .commands.ls import ls
-
-    ls(screen_of(context), root or [], since=since, until=until, limit=limit, as_json=as_json)
+finding.add_list(app)
 
 
 @app.command("show")
@@ -354,6 +331,47 @@ def _replay(
 
     options = Options(speed, start, until, idle_limit, granularity, stall, as_stored, as_json)
     replay(screen_of(context), Which(session, latest, root or []), options)
+
+
+@app.command("tail")
+def _tail(
+    context: typer.Context,
+    session: SessionName = None,
+    latest: Latest = False,
+    root: Roots = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="ADDRESS", help="Begin here; by default at the last turn.", show_default=False),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="KIND", help="Only text, thinking, tools, writes, …", show_default=False),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="turn-end|idle|error", help="End when it comes to that.", show_default=False),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on though nobody is known to write it.")] = False,
+    as_stored: AsStored = False,
+    as_json: AsJson = False,
+) -> None:
+    """Watch a session as it is written.
+
+    \b
+      turnlog tail                              the newest one, from its last turn on
+      turnlog tail 9b26 --only thinking,tools   of the session whose id begins so
+      turnlog tail --latest --until turn-end && make test
+      turnlog tail session.jsonl --json         its events for programs, one per line
+
+    Ends with its writer. Without a lock file nothing says whether there is one: then what is there is shown, and
+    --follow waits for more. --only takes text, thinking, tools, writes, prompts, errors, turns and other. --until
+    error waits for a turn that fails, idle for two quiet seconds between turns; when the writer ends before, the exit
+    code is 1. --from @SEQ goes on where an earlier one stopped.
+    """
+    from .commands.tail import Options, tail
+
+    which = Which(session, latest or session is None, root or [])
+    tail(screen_of(context), which, Options(start, only or [], until, follow, as_stored, as_json))
 
 
 @app.command("verify")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from turnlog.events import AssistantChunk, BlockStart, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from turnlog.log import AnyEvent
 from turnlog.views import Frame
@@ -21,14 +23,18 @@ class Transcript:
         self._streamed = False
         self._asked: dict[int, str] = {}  # block → name of the call that is being streamed there
 
-    def logged(self, event: AnyEvent) -> None:
-        """Show an event of a live session, chunks as chunks, also those inside of it."""
+    def logged(self, event: AnyEvent, wanted: Callable[[object], bool] | None = None) -> None:
+        """Show an event of a live session, chunks as chunks, also those inside of it. *wanted* is asked about each
+        chunk and about the event, where not everything is."""
         if isinstance(event.data, AssistantChunk):
-            self.chunk(event.data.chunk)
+            if wanted is None or wanted(event.data.chunk):
+                self.chunk(event.data.chunk)
             return
         for timed in embedded(event):
-            self.chunk(timed.chunk)
-        self.event(event)
+            if wanted is None or wanted(timed.chunk):
+                self.chunk(timed.chunk)
+        if wanted is None or wanted(event):
+            self.event(event)
 
     def frame(self, frame: Frame) -> None:
         """Show a frame of a playback, and what is odd about the time before it."""

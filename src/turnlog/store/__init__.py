@@ -20,6 +20,7 @@ from .errors import (
 )
 from .files import FileStore
 from .finding import Finding, Place
+from .follow import Follower
 from .live import LiveStore, open_store
 from .load import StoredSession, load, locate
 from .proven import Proof
@@ -42,6 +43,7 @@ __all__ = [
     "EncodingRefused",
     "FileStore",
     "Finding",
+    "Follower",
     "LiveStore",
     "LockUnsupported",
     "LogCorrupt",
