@@ -31,16 +31,36 @@ class Which:
 
     def source(self) -> tuple[Path | bytes, str]:
         """What to read, and what to call it. Raises when there is no such session."""
-        from turnlog.store.discover import find_session, latest
+        from turnlog.store.discover import latest
 
         if (self.text is None) != self.latest:
             raise WrongUsage("name one session: its id, the beginning of it, a path, - for standard input, or --latest")
         if self.text == "-":
             return _standard_input(), STANDARD_INPUT
-        path = latest(self.search()) if self.text is None else find_session(self.text, self.search())
+        path = latest(self.search()) if self.text is None else self._find(self.text)
         if not path.is_file():
             return path.read_bytes(), str(path)  # a pipe can be read only once
         return path, str(path)
+
+    def _find(self, text: str) -> Path:
+        """The file of a session, or, where nobody named a root, of one of another program that has this id."""
+        from turnlog.store import SessionAmbiguous, SessionNotFound
+        from turnlog.store.discover import find_session
+        from turnlog.store.foreign import find
+
+        try:
+            return find_session(text, self.search())
+        except SessionNotFound:
+            found = [] if self.roots else find(text)
+            if not found:
+                raise
+        if len(found) > 1:
+            listed = "".join(f"\n  {path}" for path in found[:10])
+            raise SessionAmbiguous(
+                f"{text!r} begins the ids of {len(found)} sessions of other programs; give more of it, or the path:"
+                f"{listed}"
+            )
+        return found[0]
 
     def file(self) -> Path:
         """The log file of a session that is to be rewritten."""

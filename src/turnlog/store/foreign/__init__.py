@@ -13,7 +13,7 @@ origins     the way back: from an event to line and id, and what was inferred or
 from __future__ import annotations
 
 from .dialect import DIALECTS, Dialect, Kind, detect
-from .discover import ForeignEntry, discover
+from .discover import ForeignEntry, discover, find
 from .origins import Origins, Remark
 
-__all__ = ["DIALECTS", "Dialect", "ForeignEntry", "Kind", "Origins", "Remark", "detect", "discover"]
+__all__ = ["DIALECTS", "Dialect", "ForeignEntry", "Kind", "Origins", "Remark", "detect", "discover", "find"]

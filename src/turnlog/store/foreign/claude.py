@@ -236,9 +236,7 @@ class ClaudeMapper:
         message = Message("user", (body,), ToolSource(call_id), id if alone else f"{id}:{call_id}")
         meta = record.kept("toolUseResult") if alone and record.value.get("toolUseResult") is not None else b""
         error = ToolError("ToolError", "TOOL_FAILED") if failed else None
-        self._builder.result(
-            call_id, ToolResult(turn=0, step=0, message=message, error=error, meta=freeze(meta)), origin
-        )
+        self._builder.result(call_id, ToolResult(turn=0, step=0, message=message, error=error), origin, meta=meta)
 
     def _blocks(self, blocks: Any, origin: From) -> Iterator[Block]:
         for block in blocks:

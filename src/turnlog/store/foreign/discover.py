@@ -14,6 +14,7 @@ others: it is listed with its problem.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,10 @@ _TAIL: Final = 16 << 10
 """Bytes of its end in which later titles are."""
 _TITLE: Final = 200
 """Characters of a first prompt that serve as a title."""
+_SHORTEST: Final = 4
+"""Characters that a beginning of an id has at least."""
+_ROLLOUT: Final = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-")
+"""What is before the id in the name of a Codex file."""
 _ENDINGS: Final = (".jsonl", ".jsonl.zst", ".jsonl.zstd")
 
 
@@ -69,6 +74,18 @@ def discover(home: Path | None = None) -> list[ForeignEntry]:
     """
     found = [_entry(path, kind) for path, kind in _files(home)]
     return sorted(found, key=lambda entry: (-entry.created_ms, entry.id, str(entry.path)))
+
+
+def find(text: str, home: Path | None = None) -> list[Path]:
+    """The files in the usual places whose names hold the session id *text*, or its beginning: no file is opened, and
+    fewer than four characters name none."""
+    if len(text) < _SHORTEST:
+        return []
+    return [path for path, kind in _files(home) if _is_named(_stem(path), kind, text)]
+
+
+def _is_named(stem: str, kind: Kind, text: str) -> bool:
+    return (stem if kind == "claude-code" else _ROLLOUT.sub("", stem)).startswith(text)
 
 
 def _files(home: Path | None) -> Iterator[tuple[Path, Kind]]:
