@@ -186,6 +186,25 @@ def test_a_compaction_can_leave_the_last_messages_where_they_are() -> None:
     assert [one for _role, one in shown(session)] == ["summary", "two", "second", "three"]
 
 
+def test_newer_versions_name_every_message_that_a_compaction_leaves() -> None:
+    meta = {"trigger": "auto", "preservedMessages": {"anchorUuid": "x", "uuids": ["a1"]}}
+    session = loaded(
+        said("u1", "one"),
+        answered("a1", "m1", words("first")),
+        claude("system", "b", subtype="compact_boundary", compactMetadata=meta),
+        said("x", "summary", "b", isCompactSummary=True),
+    )
+    assert [one for _role, one in shown(session)] == ["summary", "first"]
+
+
+def test_answers_without_an_id_are_told_apart_by_their_request() -> None:
+    records = [answered(f"a{n}", "", words(f"part {n}"), requestId=f"req_{n // 2}") for n in range(4)]
+    session = loaded(said("u", "go"), *records)
+    assert [event.data.message.text for event in session.select(AssistantMessage)] == [
+        "part 0\npart 1", "part 2\npart 3",
+    ]  # fmt: skip
+
+
 def test_sub_agents_in_the_same_file_are_kept_and_seen_by_nobody() -> None:
     session = opened("claude-full")
     assert [one for one in types(session) if "sidechain" in one] == [

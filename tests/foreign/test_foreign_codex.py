@@ -185,6 +185,12 @@ def test_words_typed_into_an_open_turn_begin_no_other() -> None:
     assert len(structure(session).turns) == 1
 
 
+def test_a_context_for_every_request_divides_the_answers() -> None:
+    context = codex("turn_context", model="m")
+    session = loaded(typed("hi"), context, told("one"), context, told("two"), told("three"))
+    assert [event.data.message.text for event in session.select(AssistantMessage)] == ["one", "two\nthree"]
+
+
 def test_what_repeats_the_items_for_the_screen_is_kept_and_not_said_twice() -> None:
     session = loaded(typed("hi"), happened("user_message", message="hi"), told("yes"), happened("agent_message"))
     assert shown(session) == [("user", "hi"), ("assistant", "yes")]

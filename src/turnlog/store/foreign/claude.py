@@ -276,7 +276,7 @@ class ClaudeMapper:
             self._keep(record, origin, "claude-code/assistant")
             return
         model = text_of(message.get("model")) or "unrecorded"
-        key = text_of(message.get("id")) or f"claude-code-line-{origin.line}"
+        key = text_of(message.get("id")) or text_of(value.get("requestId")) or f"claude-code-line-{origin.line}"
         provider = "claude-code" if model == _SYNTHETIC else PROVIDER
         step = self._builder.answer(key, ModelSource(provider, model), origin)
         raws = elements(record.kept("message", "content"))
@@ -317,7 +317,8 @@ class ClaudeMapper:
 
     def _boundary(self, value: Object) -> None:
         meta = as_object(value.get("compactMetadata"))
-        head = text_of(as_object(meta.get("preservedSegment")).get("headUuid"))
+        kept = as_list(as_object(meta.get("preservedMessages")).get("uuids"))
+        head = text_of(as_object(meta.get("preservedSegment")).get("headUuid")) or text_of(kept[0] if kept else None)
         self._builder.settle()
         self._kept_from = None if head is None else self._builder.seqs.get(head)
 

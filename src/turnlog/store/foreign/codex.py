@@ -151,6 +151,7 @@ class CodexMapper:
                                  "mark it, the times of its lines tell", lost=False)  # fmt: skip
 
     def _context(self, payload: Object) -> None:
+        self._close_answer()  # some versions write one for every request, all write one for every turn
         self._model = text_of(payload.get("model")) or self._model
         self._builder.effort = text_of(payload.get("effort")) or text_of(payload.get("reasoning_effort"))
         self._about.cwd = self._about.cwd or text_of(payload.get("cwd"))

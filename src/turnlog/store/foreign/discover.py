@@ -2,7 +2,7 @@
 
 ```
 <home>/.claude/projects/<project>/<uuid>.jsonl                      Claude Code ($CLAUDE_CONFIG_DIR instead of .claude)
-<home>/.claude/projects/<project>/<uuid>/subagents/agent-<id>.jsonl   its sub-agents (older: beside the sessions)
+<home>/.claude/projects/<project>/<uuid>/subagents/**/agent-<id>.jsonl   its sub-agents (older: beside the sessions)
 <home>/.codex/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl         Codex ($CODEX_HOME instead of .codex)
 <home>/.codex/archived_sessions/rollout-<time>-<id>.jsonl
 ```
@@ -96,7 +96,8 @@ def _files(home: Path | None) -> Iterator[tuple[Path, Kind]]:
                 if path.name.endswith(_ENDINGS):
                     yield path, "claude-code"
                 else:
-                    yield from ((one, "claude-code") for one in _under(path / "subagents", 2))
+                    found = _under(path / "subagents", 4)
+                    yield from ((one, "claude-code") for one in found if one.name.startswith("agent-"))
     for place, depth in (("sessions", 5), ("archived_sessions", 5)):
         yield from ((path, "codex") for path in _under(codex / place, depth))
 
