@@ -2,7 +2,7 @@
 
 ```
 dialect     which program wrote a file: decided by its content, never by its name
-discover    the files in the places where those programs keep them
+places      the files where those programs keep them
 read        one pass over a file: each line goes to the mapper of its program
 claude, codex, chat     what the records of each program mean
 builder     turns, steps and calls out of that, in the order of the file
@@ -12,8 +12,23 @@ origins     the way back: from an event to line and id, and what was inferred or
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final
+
 from .dialect import DIALECTS, Dialect, Kind, detect
-from .discover import ForeignEntry, discover, find
 from .origins import Origins, Remark
 
+if TYPE_CHECKING:
+    from .places import ForeignEntry, discover, find
+
 __all__ = ["DIALECTS", "Dialect", "ForeignEntry", "Kind", "Origins", "Remark", "detect", "discover", "find"]
+
+_OF_PLACES: Final = frozenset({"ForeignEntry", "discover", "find"})
+
+
+def __getattr__(name: str) -> Any:
+    """Whoever only opens a log need not wait for what finds files."""
+    if name not in _OF_PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import places
+
+    return getattr(places, name)

@@ -50,7 +50,7 @@ from turnlog.events.reasons import CancelledByUser
 from turnlog.events.value import Opaque
 
 from .builder import UNRECORDED, Builder, From
-from .discover import spawned_by, title_of
+from .places import spawned_by, title_of
 from .images import data_url, image_block
 from .record import NOTHING, Object, Record, as_list, as_object, count_of, json_text, text_of
 from .session import About, event_name, keep_image
