@@ -47,8 +47,8 @@ from turnlog.events.reasons import CancelledByUser
 from turnlog.events.value import Opaque
 
 from .builder import Builder, From
-from .places import title_of
 from .images import image_block
+from .places import title_of
 from .record import Object, Record, as_list, as_object, count_of, elements, json_text, member, text_of
 from .session import About, event_name, keep_image
 

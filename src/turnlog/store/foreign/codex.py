@@ -50,8 +50,8 @@ from turnlog.events.reasons import CancelledByUser
 from turnlog.events.value import Opaque
 
 from .builder import UNRECORDED, Builder, From
-from .places import spawned_by, title_of
 from .images import data_url, image_block
+from .places import spawned_by, title_of
 from .record import NOTHING, Object, Record, as_list, as_object, count_of, json_text, text_of
 from .session import About, event_name, keep_image
 
