@@ -127,6 +127,14 @@ def test_a_prompt_begins_a_turn_and_an_answer_without_calls_completes_it() -> No
     ]  # fmt: skip
 
 
+def test_an_answer_that_the_output_limit_cut_ends_its_turn_so() -> None:
+    cut = answered("a", "m", words("and then"))
+    cut["message"]["stop_reason"] = "max_tokens"
+    session = loaded(said("u", "go"), cut, said("v", "on", "a"), answered("b", "n", words("done")))
+    reasons = [event.data.reason.__class__.__name__ for event in session.select(TurnEnd)]
+    assert reasons == ["MaxTokens", "Completed"]
+
+
 def test_a_failed_request_is_a_failed_attempt_and_its_record_is_kept() -> None:
     session = opened("claude-full")
     attempt = next(one for one in attempts(session) if one.turn == 3)

@@ -13,7 +13,20 @@ from hypothesis import strategies as st
 
 import turnlog
 from tests.conftest import Prove
-from tests.foreign.files import FILES, answered, call, chat_line, covered, data, lines, result, said, shown, types
+from tests.foreign.files import (
+    FILES,
+    answered,
+    call,
+    chat_line,
+    covered,
+    data,
+    lines,
+    result,
+    said,
+    shown,
+    types,
+    usages,
+)
 from tests.foreign.files import text as words
 from turnlog.events import UndecodablePayload, UserMessage
 from turnlog.store import LogRefused, StoredSession
@@ -123,6 +136,32 @@ def test_the_mapping_is_deterministic_and_keeps_the_order(prove: Prove) -> None:
             assert order == sorted(order)
 
     prove("foreign files: same events, order of the file", check, st.sampled_from(FILES), st.integers(0, 2**32))
+
+
+UNKNOWN = {
+    "claude": b'{"type":"star-chart","sessionId":"s","stars":[1, 2.50]}',
+    "codex": b'{"type":"star_chart","payload":{"stars":[1, 2.50]}}',
+    "chat": b'{"stars":[1, 2.50]}',
+}
+
+
+def test_records_of_unknown_kinds_change_nothing_else_wherever_they_are(prove: Prove) -> None:
+    def check(path: Path, places: list[int]) -> None:
+        file = path.read_bytes().splitlines()
+        unknown = UNKNOWN[path.stem.split("-")[0]]
+        for place in places:
+            file.insert(1 + place % len(file), unknown)
+        plain, session = turnlog.load(path), turnlog.load(b"\n".join(file) + b"\n")
+        assert shown(session) == shown(plain)
+        assert usages(session) == usages(plain)
+        kept = [event for event in session.events if event.raw == unknown]
+        assert len(kept) == len(places)
+        assert len(session) == len(plain) + len(places)
+        typed = [[event.type for event in one.events if not event.ignorable] for one in (session, plain)]
+        assert typed[0] == typed[1]
+
+    place = st.lists(st.integers(0, 100), min_size=1, max_size=4)
+    prove("unknown records in foreign files: nothing else changes", check, st.sampled_from(FILES), place)
 
 
 def test_a_conversion_says_what_the_file_says(prove: Prove, tmp_path: Path) -> None:

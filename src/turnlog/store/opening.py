@@ -137,7 +137,7 @@ def _refuse_other_program(source: Source, block: Block) -> None:
     dialect = detect(block.text)
     if dialect is None:
         return
-    text = f"this is a session file of another program ({dialect.name}), which is only ever read."
+    text = f"this is a session file of another program ({dialect.name}): it is read as a whole and never written to."
     remedy = "turnlog convert makes a format-0 session of it, with a list of what is lost."
     finding = _fault("foreign", text, Place(path=source.name), "refused", remedy=remedy, kind="unsupported")
     raise LogUnsupported(finding)

@@ -16,10 +16,8 @@ noted as such in :class:`~turnlog.store.foreign.origins.Origins`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import force_setattr
@@ -36,16 +34,14 @@ from turnlog.events import (
     Interrupted,
     Json,
     LlmRetry,
-    Message,
+    MaxTokens,
     ModelSource,
     Payload,
     RequestContext,
     RequestHeader,
     StepEnd,
     StepStart,
-    TokenUsage,
     ToolCall,
-    ToolCallBlock,
     ToolResult,
     ToolSchema,
     TurnEnd,
@@ -59,72 +55,13 @@ from turnlog.log.rows import Rows
 from turnlog.log.surface import Surface
 
 from .origins import Origins
+from .step import From, Item, Request, Step
 
 UNRECORDED: Final = "unrecorded"
 """Provider or model where a file does not say which."""
 
-Replacing: TypeAlias = Literal["all", "rewind"] | None
-
-
-class From(NamedTuple):
-    """Where something comes from."""
-
-    line: int
-    time: int | None
-    """Epoch ms; None takes the time of what was before it."""
-    id: str | None = None
-
-
-class _Item(NamedTuple):
-    """Something that waits for its place."""
-
-    origin: From
-    payload: Payload | None
-    """None: a record that is kept as it is."""
-    type: str = ""
-    raw: bytes = b""
-    opens: bool = False
-    """Whether an answer to it begins a turn."""
-    replacing: Replacing = None
-    inferred: bool = False
-    meta: bytes = b""
-    """JSON text of a result's ``meta``."""
-
-
-class _Request(NamedTuple):
-    """What the file says about a request besides its messages, when its answer begins."""
-
-    effort: str | None
-    system: str | None
-    tools: tuple[ToolSchema, ...] | None
-    window: int | None
-
-
-@dataclass
-class _Step:
-    """One answer with its calls and results, until it is complete."""
-
-    key: str
-    before: list[_Item]
-    model: ModelSource
-    request: _Request
-    blocks: list[Block] = field(default_factory=list)
-    sides: list[Json] = field(default_factory=list)
-    """For each block what its provider wants back with it."""
-    origins: list[From] = field(default_factory=list)
-    items: list[_Item] = field(default_factory=list)
-    at: int = 0
-    """How many items stand before the answer."""
-    usage: TokenUsage | None = None
-    waiting: dict[str, deque[str]] = field(default_factory=dict)
-    """The file's call id → the ids in the log, unique in the step, that wait for a result."""
-    open: int = 0
-    """How many calls wait for a result."""
-    taken: dict[str, int] = field(default_factory=dict)
-    """The ids in the log, with how often the file has each."""
-    calls: int = 0
-    max_tokens: bool = False
-    failed: bool = False
+_REMEMBERED: Final = 100_000
+"""Calls that are remembered for results that come late."""
 
 
 class Builder:
@@ -145,8 +82,8 @@ class Builder:
         self._timeless: list[AnyEvent] = []
         self._time = 0
         self._line = 1
-        self._queue: list[_Item] = []
-        self._step: _Step | None = None
+        self._queue: list[Item] = []
+        self._step: Step | None = None
         self.turn = 0
         """The open turn; 0 is none."""
         self.turns: Final[list[int]] = []
@@ -154,7 +91,7 @@ class Builder:
         self.explicit = False
         """Whether the file said that the open turn began."""
         self._steps = 0
-        self._done = False
+        self._done = self._cut = False
         self._header: tuple[object, ...] | None = None
         self._context: tuple[object, ...] | None = None
         self._rewind: int | None = None
@@ -171,11 +108,11 @@ class Builder:
             self.end_turn(None, origin)
         if not self.turn:
             self.begin_turn(origin)
-        self._queue.append(_Item(origin, message, replacing="rewind"))
+        self._queue.append(Item(origin, message, replacing="rewind"))
 
     def said(self, message: UserMessage, origin: From, *, opens: bool = False) -> None:
         """A message in the user's role that no turn begins with by itself. *opens*: an answer to it does begin one."""
-        self._queue.append(_Item(origin, message, opens=opens, replacing="rewind"))
+        self._queue.append(Item(origin, message, opens=opens, replacing="rewind"))
 
     def summary(self, message: UserMessage, origin: From, *, kept_from: int | None = None) -> None:
         """A message that takes the place of everything the model saw, or of what was before the event *kept_from*."""
@@ -184,31 +121,31 @@ class Builder:
             self.end_turn(None, origin)
         self._drain()
         self._kept_from = kept_from
-        self._emit(_Item(origin, message, replacing="all"))
+        self._emit(Item(origin, message, replacing="all"))
 
     def keep(self, type: str, raw: bytes, origin: From, *, of_step: bool = False) -> None:
         """A record that becomes no typed event: kept byte for byte under its name. *of_step*: it is about the answer
         before it, if there is one."""
-        self._in_order(_Item(origin, None, type, raw), of_step)
+        self._in_order(Item(origin, None, type, raw), of_step)
 
     def fact(self, payload: Payload, origin: From) -> None:
         """A log-only event. A retry belongs to the answer that comes after it."""
         if isinstance(payload, LlmRetry):
-            self._queue.append(_Item(origin, payload))
+            self._queue.append(Item(origin, payload))
         else:
-            self._in_order(_Item(origin, payload))
+            self._in_order(Item(origin, payload))
 
     def drain(self) -> None:
         """What waits has no answer to wait for: write it."""
         self.settle()
         self._drain()
 
-    def _in_order(self, item: _Item, of_step: bool = False) -> None:
+    def _in_order(self, item: Item, of_step: bool = False) -> None:
         step = self._step
         goes_on = step is not None and not self._queue and (of_step or step.open > 0)
         (step.items if step is not None and goes_on else self._queue).append(item)
 
-    def answer(self, key: str, source: ModelSource, origin: From) -> _Step:
+    def answer(self, key: str, source: ModelSource, origin: From) -> Step:
         """The step of the answer *key*; a new one unless that answer is being put together."""
         if self._step is not None and self._step.key == key:
             return self._step
@@ -217,48 +154,34 @@ class Builder:
             self.end_turn(None, origin)
         if not self.turn:
             self.begin_turn(origin)
-        request = _Request(self.effort, self.system, self.tools, self.window)
-        self._step = _Step(key, self._queue, source, request)
+        request = Request(self.effort, self.system, self.tools, self.window)
+        self._step = Step(key, self._queue, source, request)
         self._queue = []
         return self._step
 
-    def block(self, step: _Step, block: Block, side: Json, origin: From) -> None:
+    def block(self, step: Step, block: Block, side: Json, origin: From) -> None:
         """One more block of an answer."""
-        if not step.blocks:
-            step.at = len(step.items)
-        if isinstance(block, ToolCallBlock):
-            id = _unique(block.id, step.taken)
-            step.waiting.setdefault(block.id, deque()).append(id)
-            step.open += 1
-            step.calls += 1
-            if id != block.id:
-                self.remark("repeated-call-id", "call ids that one answer has twice; a number was added", lost=False)
-                block = changed(block, id=id)
-            call = ToolCall(turn=0, step=0, call_id=id, name=block.name, arguments=block.arguments)
-            step.items.append(_Item(origin, call, inferred=True))
-        step.blocks.append(block)
-        step.sides.append(side)
-        step.origins.append(origin)
+        if step.add(block, side, origin):
+            self.remark("repeated-call-id", "call ids that one answer has twice; a number was added", lost=False)
 
     def result(self, call_id: str, make: ToolResult, origin: From, *, meta: bytes = b"") -> None:
         """A result; *make* names the file's call id. *meta* is the JSON text of what only people and programs see."""
         step = self._step
-        if step is not None and step.waiting.get(call_id):
-            known = step.waiting[call_id].popleft()
-            step.open -= 1
-            step.items.append(_Item(origin, make if known == call_id else _renamed(make, known), meta=meta))
+        known = None if step is None else step.answered(call_id, make)
+        if step is not None and known is not None:
+            step.items.append(Item(origin, known, meta=meta))
             return
         self.remark("orphan-results", "results whose call is not in the step before them", lost=False)
-        (self._queue if step is None else step.items).append(_Item(origin, make, meta=meta))
+        (self._queue if step is None else step.items).append(Item(origin, make, meta=meta))
 
     def fail(self, chunk: AssistantChunk, origin: From, source: ModelSource) -> None:
         """A request that failed for good."""
         step = self.answer(f"failed {origin.line}", source, origin)
         step.failed = True
-        step.items.append(_Item(origin, chunk))
+        step.items.append(Item(origin, chunk))
 
     @property
-    def step(self) -> _Step | None:
+    def step(self) -> Step | None:
         """The answer that is being put together."""
         return self._step
 
@@ -290,7 +213,8 @@ class Builder:
             self._drain()
         elif not self._done:
             self._drain(before="opens" if self._steps else None)
-        told = reason if reason is not None else Completed() if self._done else Interrupted()
+        done = MaxTokens() if self._cut else Completed()
+        told = reason if reason is not None else done if self._done else Interrupted()
         if reason is None:
             self.remark(
                 "inferred-ends", "ends of turns that no record states: the next prompt or the answer tells", lost=False
@@ -356,7 +280,7 @@ class Builder:
         for item in waiting:
             self._emit(item)
 
-    def _write(self, step: _Step, *, end: bool) -> None:
+    def _write(self, step: Step, *, end: bool) -> None:
         self._steps += 1
         number = self._steps
         first = step.before[0].origin if step.before else None
@@ -385,10 +309,11 @@ class Builder:
         if step.open:
             self.remark("unanswered-calls", "calls that no result answers", number=step.open, lost=False)
         self._done = bool(step.blocks) and not step.calls
+        self._cut = step.cut
         if len(self._placed) > _REMEMBERED:
             self._placed.clear()
 
-    def _request(self, step: _Step, asked: From) -> None:
+    def _request(self, step: Step, asked: From) -> None:
         """The request header, where what the file says about the request changed."""
         model, request = step.model, step.request
         nothing = model.provider == UNRECORDED == model.model and request.system is None and request.tools is None
@@ -407,19 +332,15 @@ class Builder:
             told = RequestContext(provider=model.provider, model=model.model, context_window=request.window)
             self._commit(told, None, (asked.line,), inferred=True)
 
-    def _answer(self, step: _Step, number: int) -> None:
-        source = step.model
-        if any(side is not None for side in step.sides):
-            source = changed(source, replay_state={"blocks": step.sides})
+    def _answer(self, step: Step, number: int) -> None:
         lines = tuple(dict.fromkeys(one.line for one in step.origins))
-        message = Message("assistant", tuple(step.blocks), source, step.key)
-        payload = AssistantMessage(turn=self.turn, step=number, message=message, usage=step.usage)
-        seq = self._commit(payload, _said_at(step), lines, id=step.key, op="append")
+        payload = AssistantMessage(turn=self.turn, step=number, message=step.message(), usage=step.usage)
+        seq = self._commit(payload, step.said_at(), lines, id=step.key, op="append")
         for one in step.origins:
             if one.id is not None:
                 self.seqs[one.id] = seq
 
-    def _emit(self, item: _Item, number: int = 0, calls: dict[str, int] | None = None) -> None:
+    def _emit(self, item: Item, number: int = 0, calls: dict[str, int] | None = None) -> None:
         origin, payload = item.origin, item.payload
         lines = (origin.line,)
         match payload:
@@ -445,7 +366,7 @@ class Builder:
             case _:
                 self._commit(payload, origin.time, lines, id=origin.id, inferred=item.inferred)
 
-    def _result(self, payload: ToolResult, item: _Item, number: int, calls: dict[str, int]) -> None:
+    def _result(self, payload: ToolResult, item: Item, number: int, calls: dict[str, int]) -> None:
         origin = item.origin
         known = calls.get(payload.call_id)
         turn, step = self.turn, number
@@ -458,7 +379,7 @@ class Builder:
         if origin.id is not None:
             self.seqs[origin.id] = seq
 
-    def _user(self, payload: UserMessage, item: _Item) -> int:
+    def _user(self, payload: UserMessage, item: Item) -> int:
         shadowed: Sequence[int] = ()
         if item.replacing == "all":
             shadowed = self._before(self._kept_from)
@@ -536,37 +457,3 @@ class Builder:
                 force_setattr(event, "time", time)
             self._timeless = []
         return time
-
-
-_REMEMBERED: Final = 100_000
-"""Calls that are remembered for results that come late."""
-
-
-def _said_at(step: _Step) -> int | None:
-    """When the answer was complete, as far as results that came before its last block let it be."""
-    results = [one.origin.time for one in step.items if isinstance(one.payload, ToolResult)]
-    first = next((time for time in results if time is not None), None)
-    times = [one.time for one in step.origins if one.time is not None]
-    before = [time for time in times if first is None or time <= first]
-    return max(before) if before else times[0] if times else None
-
-
-def _unique(id: str, taken: dict[str, int]) -> str:
-    """The id, with a number where the step has it already."""
-    times = taken.get(id, 0)
-    taken[id] = times + 1
-    if not times:
-        return id
-    number = times + 1
-    while f"{id}~{number}" in taken:
-        number += 1
-    taken[id] = number
-    taken[f"{id}~{number}"] = 1
-    return f"{id}~{number}"
-
-
-def _renamed(result: ToolResult, call_id: str | None) -> ToolResult:
-    message = result.message
-    block, source = message.content[0], message.source
-    renamed = changed(block, tool_call_id=call_id), changed(source, call_id=call_id)  # type: ignore[type-var]
-    return changed(result, message=changed(message, content=(renamed[0],), source=renamed[1]))

@@ -34,10 +34,11 @@ from turnlog.events import (
 from turnlog.events.lossless import freeze
 from turnlog.events.value import Opaque
 
-from .builder import UNRECORDED, Builder, From
+from .builder import UNRECORDED, Builder
 from .images import data_url, image_block
 from .record import Object, Record, as_list, as_object, count_of, elements, json_text, text_of
 from .session import About, keep_image
+from .step import From
 
 _TYPED: Final = frozenset({"text", "image", "reasoning", "tool-call", "tool-result"})
 _CONVERSATION: Final = frozenset(

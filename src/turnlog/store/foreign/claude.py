@@ -46,11 +46,12 @@ from turnlog.events.lossless import freeze
 from turnlog.events.reasons import CancelledByUser
 from turnlog.events.value import Opaque
 
-from .builder import Builder, From
+from .builder import Builder
 from .images import image_block
 from .places import title_of
 from .record import Object, Record, as_list, as_object, count_of, elements, json_text, member, text_of
 from .session import About, event_name, keep_image
+from .step import From
 
 PROVIDER: Final = "anthropic"
 _SYNTHETIC: Final = "<synthetic>"
@@ -285,6 +286,7 @@ class ClaudeMapper:
             self._builder.block(step, made, side, origin)
         if model == _SYNTHETIC:
             return
+        step.cut = message.get("stop_reason") == "max_tokens"
         usage = usage_of(as_object(message.get("usage")))
         if usage is not None and (key not in self._billed or step.usage is not None):
             self._billed.add(key)

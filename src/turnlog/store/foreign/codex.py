@@ -49,11 +49,12 @@ from turnlog.events.lossless import freeze
 from turnlog.events.reasons import CancelledByUser
 from turnlog.events.value import Opaque
 
-from .builder import UNRECORDED, Builder, From
+from .builder import UNRECORDED, Builder
 from .images import data_url, image_block
 from .places import spawned_by, title_of
 from .record import NOTHING, Object, Record, as_list, as_object, count_of, json_text, text_of
 from .session import About, event_name, keep_image
+from .step import From
 
 _FORK_BURST_MS: Final = 1000
 """Within this time of its first line a fork writes the copies of its parent's lines, with new times."""

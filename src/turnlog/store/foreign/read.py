@@ -25,7 +25,7 @@ from ..errors import LogCorrupt
 from ..finding import Finding, Place, Severity
 from ..formats import Format
 from ..source import Block, Source, Torn
-from .builder import Builder, From
+from .builder import Builder
 from .chat import ChatMapper
 from .claude import ClaudeMapper
 from .codex import CodexMapper
@@ -34,6 +34,7 @@ from .moments import epoch_ms
 from .origins import Origins
 from .record import Record, is_deep
 from .session import UNREADABLE, About
+from .step import From
 
 _BOM: Final = b"\xef\xbb\xbf"
 _PADDING: Final = b" \t\r\0"

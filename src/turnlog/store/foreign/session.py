@@ -9,7 +9,8 @@ from typing import Any, Final
 from turnlog.events.blocks import ImageBlock
 from turnlog.events.lossless import dump
 
-from .builder import Builder, From
+from .builder import Builder
+from .step import From
 
 IMAGE: Final = "foreign/image"
 """The event that holds the bytes of an image: ``{attachmentId, mediaType, data}``, in base64."""
