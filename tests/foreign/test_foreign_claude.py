@@ -169,6 +169,20 @@ def test_a_rewind_takes_the_place_of_what_was_taken_back() -> None:
     assert at[-2:] == ["There are two.", "Add a leek."]
 
 
+def test_going_on_from_what_was_taken_back_is_remarked() -> None:
+    session = loaded(
+        said("u1", "one"),
+        answered("a1", "m1", words("first")),
+        said("u2", "two", "a1"),
+        answered("a2", "m2", words("second")),
+        said("u3", "other two", "a1"),
+        answered("a3", "m3", words("other second")),
+        said("u4", "three", "a2"),
+    )
+    assert session.origins is not None
+    assert {one.code: one.number for one in session.origins.remarks if one.lost} == {"other-branches": 1}
+
+
 def test_a_compaction_takes_the_place_of_everything_before_it() -> None:
     session = opened("claude-full")
     assert shown(session)[0] == ("user", "This session continues from before: seeds were sorted.")

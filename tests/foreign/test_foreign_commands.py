@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 import turnlog
 from tests.cli.running import Ran, runner
 from tests.foreign.files import DATA, FILES, opened, shown
-from turnlog.events import TurnStart
+from turnlog import Agent
+from turnlog.events import Completed, TurnStart
 from turnlog.log import ForkError, ReadOnlySession, Redactor
+from turnlog.model import ScriptedModel, text
 from turnlog.store import LogUnsupported, RewriteRefused
 from turnlog.store.convert import convert
 from turnlog.store.foreign import discover, find
@@ -153,11 +156,20 @@ def test_convert_makes_a_session_that_can_be_gone_on_with(path: Path, tmp_path: 
 
 
 def test_convert_tells_which_line_became_which_event(tmp_path: Path) -> None:
-    import json
-
     done = convert(DATA / "codex-old.jsonl", tmp_path)
     told = json.loads((done.path.parent / "convert-map.json").read_bytes())["from"]
     assert told["lines"][:3] == [[0, 1, 1], [1, 2, 1], [2, 3, 3]]
     session = opened("codex-old")
     assert session.origins is not None
     assert told["lines"] == [list(one) for one in session.origins.runs()]
+
+
+@pytest.mark.parametrize("name", ["claude-full", "claude-old", "codex-full", "chat-messages"])
+async def test_an_agent_goes_on_with_what_was_converted(name: str, tmp_path: Path) -> None:
+    done = convert(DATA / f"{name}.jsonl", tmp_path)
+    async with turnlog.open_store(tmp_path) as store:
+        session = await store.resume(done.header.id)
+        async with Agent(session, ScriptedModel([text("I go on.")]), []) as agent:
+            result = await agent.run("Go on.")
+    assert (result.text, type(result.reason)) == ("I go on.", Completed)
+    assert [one for one in turnlog.verify(done.path).findings if one.severity != "note"] == []

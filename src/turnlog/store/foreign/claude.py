@@ -220,6 +220,11 @@ class ClaudeMapper:
         parent = text_of(value.get("parentUuid"))
         turn = None if parent is None else self._turn_of.get(parent)
         builder = self._builder
+        builder.settle()
+        seq = None if parent is None else builder.seqs.get(parent)
+        if seq is not None and seq not in builder.surface:
+            text = "prompts that go on from what was taken back or summarised: the model saw more than is shown"
+            builder.remark("other-branches", text)
         if turn is not None and turn < len(builder.turns):
             builder.rewind(turn + 1)
             builder.remark(

@@ -42,10 +42,16 @@ _CLAUDE_TYPES: Final = frozenset({
 })  # fmt: skip
 _CLAUDE_MARKS: Final = frozenset({"sessionId", "uuid", "parentUuid", "leafUuid", "isSidechain", "messageId"})
 _CODEX_TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
-_CODEX_BARE: Final = frozenset({
-    "message", "reasoning", "function_call", "function_call_output", "local_shell_call", "custom_tool_call",
-    "custom_tool_call_output", "web_search_call",
-})  # fmt: skip
+_CODEX_BARE: Final[Mapping[str, frozenset[str]]] = {
+    "message": frozenset({"role", "content"}),
+    "reasoning": frozenset({"summary"}),
+    "function_call": frozenset({"call_id", "name"}),
+    "function_call_output": frozenset({"call_id", "output"}),
+    "custom_tool_call": frozenset({"call_id", "name"}),
+    "custom_tool_call_output": frozenset({"call_id", "output"}),
+    "local_shell_call": frozenset({"action"}),
+}
+"""Items of files before they had types, with the members that tell them from other programs' records."""
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
 
@@ -74,7 +80,8 @@ def kind_of(value: Mapping[str, Any]) -> Kind | None:
             return "codex"
         if type in _CLAUDE_TYPES and _CLAUDE_MARKS & value.keys():
             return "claude-code"
-        if type in _CODEX_BARE and "uuid" not in value:
+        wanted = _CODEX_BARE.get(type)
+        if wanted is not None and value.keys() >= wanted and "uuid" not in value:
             return "codex"
     if value.get("record_type") == "state" or _is_bare_meta(value):
         return "codex"
