@@ -8,7 +8,7 @@ either way the number is printed at the end of the run. A test reports it with
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 import pytest
@@ -72,6 +72,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"proofs ({'full' if FULL else 'reduced'} counts)")
         for line in proofs:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _index_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands keep the indexes of what they list; those of the tests go when the tests do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNLOG_INDEX", str(tmp_path_factory.mktemp("index")))
+        yield
 
 
 @pytest.fixture

@@ -401,6 +401,7 @@ def _verify(
 comparing.add_commands(app)
 asking.add_commands(app)
 rerunning.add_commands(app)
+finding.add_search(app)
 keeping.add_commands(app)
 
 

@@ -51,6 +51,10 @@ def _command(screen: Screen, arguments: list[str]) -> int:
 
         screen.line(f"turnlog {__version__}")
         return 0
+    from .quick import quick
+
+    if quick(screen, arguments):
+        return screen.code
     from .app import command
 
     told = io.StringIO()  # help and completions, which typer writes by itself and without a thought for full disks

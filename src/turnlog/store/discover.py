@@ -92,6 +92,12 @@ def list_sessions(roots: Iterable[Path]) -> list[SessionEntry]:
     return sorted(marked, key=lambda entry: (-entry.created_ms, entry.id, str(entry.path)))
 
 
+def entry_at(directory: Path) -> SessionEntry | None:
+    """The session in one session directory, without looking at any other; None where no file has the name of one."""
+    files = log_files(directory)
+    return _entry(directory, files) if files else None
+
+
 def list_skipped(roots: Iterable[Path]) -> list[Skipped]:
     """What :func:`list_sessions` leaves out although it looks like a log: files beside session directories, and
     directories whose files all have names that no session file has."""
