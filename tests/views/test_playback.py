@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Iterator
+from typing import Any
 
+import anyio
 import pytest
 
+from tests.views import logs
 from tests.views.logs import (
     LONG,
     SAMPLE,
     TOOLS,
+    asks,
+    call,
     case,
     chunk,
     end,
@@ -17,15 +24,21 @@ from tests.views.logs import (
     finish,
     message,
     real,
+    result,
     session,
     step,
     step_end,
     text,
     turn,
+    usage,
+    user,
 )
 from turnlog import load
+from turnlog.events import StepEnd, StepStart, TurnEnd, TurnStart
+from turnlog.events.reasons import Completed
 from turnlog.log import Session
-from turnlog.views import playback, resolve
+from turnlog.testing import FrozenClock
+from turnlog.views import AddressUnknown, Frame, Playback, playback, resolve
 
 
 def waits(log: Session, **how: float) -> list[float]:
@@ -130,3 +143,357 @@ def test_unreadable_chunks_are_played_as_the_events_they_are() -> None:
     log = session(turn(), step(), event("assistant/chunk", {"turn": 1}), chunk(text("x")), chunk(finish()))
     frames = [frame for _wait, frame in playback(log, as_stored=True)]
     assert [frame.event is not None for frame in frames] == [True, True, True, False, False]
+
+
+# -- from one place to another --------------------------------------------------------------------------------------
+
+
+def addresses(played: Playback) -> list[str]:
+    return [frame.address for frame in played]
+
+
+def test_playback_ends_where_it_is_told_included() -> None:
+    log = load(SAMPLE)
+    assert addresses(Playback(log, start="@2", until="@4")) == ["@2", "@3", "@4"]
+    assert addresses(Playback(log, until="t1.s1")) == [f"@{seq}" for seq in range(9)]
+    assert addresses(Playback(log, start="t1.s1", until="t1.s1")) == [f"@{seq}" for seq in range(1, 9)]
+    assert addresses(Playback(log, start="call:call_1", until="call:call_1")) == ["@5", "@6", "@7"]
+    long = real(4, LONG[4])
+    assert addresses(Playback(long, start="@14/600", until="@14/602")) == ["@14/600", "@14/601", "@14/602"]
+    assert addresses(Playback(long, start="@14", until="@14"))[-2:] == ["@14/603", "@14"]
+
+
+def test_an_open_part_reaches_to_its_closers() -> None:
+    log = real(0, "crashed-session")
+    whole = [frame.number for frame in Playback(log)]
+    assert [frame.number for frame in Playback(log, until="t2")] == whole
+    assert not any(frame.synthetic for frame in Playback(log, until=f"@{len(log) - 1}"))
+
+
+def test_an_end_before_the_start_and_places_that_do_not_exist_are_refused() -> None:
+    log = load(SAMPLE)
+    with pytest.raises(ValueError, match="@3 lies before @5"):
+        Playback(log, start="@5", until="@3")
+    with pytest.raises(AddressUnknown):
+        Playback(log, start="t9")
+    played = Playback(log)
+    with pytest.raises(AddressUnknown):
+        played.seek("@77")
+    with pytest.raises(IndexError, match="10 frames"):
+        played.seek(11)
+    with pytest.raises(ValueError, match="granularity"):
+        Playback(log, granularity="word")  # type: ignore[arg-type]
+
+
+def test_the_beginning_of_the_block_step_or_turn_that_was_shown_can_be_gone_back_to() -> None:
+    log = real(0, TOOLS[0])
+    played = Playback(log)
+    frames = list(played)
+    at = next(frame.number for frame in frames if frame.event is not None and frame.event.type == "tool/call")
+    played.seek(at + 1)
+    assert frames[played.start_of("step")].event.type == "step/start"  # type: ignore[union-attr]
+    assert frames[played.start_of("turn")].event.type == "turn/start"  # type: ignore[union-attr]
+    assert played.start_of("token") == played.start_of("block") == at
+    chunk = next(frame.number for frame in frames if frame.chunk is not None and frames[frame.number + 2].chunk)
+    played.seek(chunk + 2)
+    assert frames[played.start_of("block")].chunk is not None
+    assert played.start_of("block") <= chunk + 1
+
+
+# -- stalls ---------------------------------------------------------------------------------------------------------
+
+
+def streamed(*gaps: int, before: int = 0) -> Session:
+    """One answer whose chunks came with these gaps."""
+    times = [1000, 1000, 1000 + before]
+    for gap in gaps:
+        times.append(times[-1] + gap)
+    chunks = [{**chunk(text("x")), "time": time} for time in times[2:]]
+    return session({**turn(), "time": 1000}, {**step(), "time": 1000}, *chunks)
+
+
+def stalls(log: Session, **how: Any) -> list[tuple[str, int]]:
+    return [(frame.address, frame.stall_ms) for frame in Playback(log, as_stored=True, **how) if frame.stall_ms]
+
+
+def test_a_gap_longer_than_nearly_all_others_is_a_stall_with_its_length() -> None:
+    assert stalls(streamed(*[20] * 150, 900, *[20] * 149)) == [("@153", 900)]
+
+
+def test_a_gap_that_nobody_would_notice_is_no_stall() -> None:
+    assert stalls(streamed(*[2] * 150, 400, *[2] * 149)) == []
+
+
+def test_a_long_gap_is_a_stall_in_every_session() -> None:
+    assert stalls(streamed(3001, 3500, 4000)) == [("@3", 3001), ("@4", 3500), ("@5", 4000)]
+    assert stalls(streamed(2000, 2000, 2000)) == []
+
+
+def test_the_measure_of_a_stall_can_be_given() -> None:
+    log = streamed(100, 200, 5000)
+    assert stalls(log, stall_ms=150) == [("@4", 200), ("@5", 5000)]
+    assert stalls(log, stall_ms=math.inf) == []
+
+
+def test_what_is_waited_before_an_answer_is_no_stall() -> None:
+    assert stalls(streamed(10, 10, before=60_000)) == []
+    two = session(turn(), step(), chunk(text("a")), {**message(), "time": 2000}, {**step_end(), "time": 2000},
+                  {**step(2), "time": 90_000}, {**chunk(text("b"), step=2), "time": 95_000})  # fmt: skip
+    assert stalls(two) == []
+
+
+def test_a_stall_keeps_its_length_when_the_wait_is_cut() -> None:
+    frame = list(Playback(streamed(9000), idle_limit_ms=1000, as_stored=True))[-1]
+    assert (frame.stall_ms, frame.cut_ms, frame.wait_ms) == (9000, 8000, 1000)
+
+
+# -- state ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_state_at_a_frame_is_what_the_session_had_come_to() -> None:
+    log = session(
+        turn(), step(), user("hi", "u1"), chunk(text("I will")), chunk(usage()), message(asks("c1"), sources=[3, 4]),
+        call("c1"), result("c1"), step_end(), end(),
+    )  # fmt: skip
+    played = Playback(log)
+    seen = {}
+    for frame in played:
+        state = played.state
+        tokens = None if state.usage is None else state.usage.input_tokens
+        calls = [(one.id, one.name, one.started) for one in state.open_calls]
+        seen[frame.seq] = (state.turn, state.step, state.surface, len(state.messages), calls, tokens)
+    assert seen == {
+        0: (1, None, (), 0, [], None),
+        1: (1, 1, (), 0, [], None),
+        2: (1, 1, (2,), 1, [], None),
+        3: (1, 1, (2,), 1, [], None),
+        4: (1, 1, (2,), 1, [], 10),
+        5: (1, 1, (2, 5), 2, [("c1", "bash", None)], 10),
+        6: (1, 1, (2, 5), 2, [("c1", "bash", 6)], 10),
+        7: (1, 1, (2, 5, 7), 3, [], 10),
+        8: (1, 1, (2, 5, 7), 3, [], 10),
+        9: (1, None, (2, 5, 7), 3, [], 10),
+    }
+
+
+def test_a_chunk_inside_an_event_was_there_before_the_event() -> None:
+    log = real(4, LONG[4])
+    played = Playback(log)
+    played.seek("@14/600")
+    played.take()
+    state = played.state
+    assert (state.length, len(state.messages)) == (14, len(log.derive_messages(at=14)))
+    assert state.usage is None
+    played.seek(played.stop)
+    assert played.state.usage is not None
+
+
+def test_before_the_first_frame_there_is_nothing() -> None:
+    state = Playback(load(SAMPLE)).state
+    assert (state.length, state.messages, state.surface, state.open_calls, state.usage, state.turn) == (
+        0, (), (), (), None, None,
+    )  # fmt: skip
+
+
+def test_closers_are_part_of_the_state_as_they_are_shown() -> None:
+    log = session(turn(), step(), user(), message(asks("c1")), call("c1"))
+    played = Playback(log)
+    shown = [(frame.synthetic, [one.id for one in played.state.open_calls], len(played.state.messages))
+             for frame in played]  # fmt: skip
+    assert shown == [
+        (False, [], 0), (False, [], 0), (False, [], 1), (False, ["c1"], 2), (False, ["c1"], 2),
+        (True, [], 3), (True, [], 3), (True, [], 3),
+    ]  # fmt: skip
+    assert list(played.state.messages) == list(log.derive_messages())
+
+
+# -- cost -----------------------------------------------------------------------------------------------------------
+
+
+class Counting(list[Any]):
+    """Rows that count how often one is looked at."""
+
+    looked = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.looked += len(found) if isinstance(index, slice) else 1
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        self.looked += len(self)
+        return super().__iter__()
+
+
+def many(turns: int) -> Session:
+    """A log of 40 events per turn, none packed."""
+    events: list[dict[str, Any]] = []
+    for number in range(1, turns + 1):
+        words = [chunk(text("x"), number) for _ in range(33)]
+        events += [turn(number), step(1, number), user(id=f"u{number}"), *words, chunk(usage(), number),
+                   message(turn=number, id=f"a{number}"), step_end(1, number), end(number)]  # fmt: skip
+    found = load(logs.log(*events))
+    rows = Counting(found.rows.rows)
+    found.rows.rows = rows
+    return found
+
+
+def test_seeking_and_state_look_at_no_more_of_a_longer_log() -> None:
+    """The number of rows that are looked at is the same for logs of 4,000 and of 80,000 events."""
+    looked = []
+    for turns in (100, 2000):
+        log = many(turns)
+        played = Playback(log)
+        assert played.stop == 40 * turns
+        assert played.state_at(next(iter(Playback(log, start=f"@{len(log) - 1}")))).usage is not None  # opens
+        rows = log.rows.rows
+        assert isinstance(rows, Counting)
+        most = 0
+        for part in range(1, 40):
+            rows.looked = 0
+            played.seek(f"@{part * len(log) // 40 + part}")
+            (frame,) = played.take()
+            state = played.state_at(frame)
+            assert state.usage is not None
+            assert (state.turn, state.open_calls) == (frame.seq // 40 + 1, ())
+            most = max(most, rows.looked)
+        looked.append(most)
+    assert looked[1] <= looked[0] + 5
+    assert looked[0] < 300
+
+
+# -- playing --------------------------------------------------------------------------------------------------------
+
+
+def test_frames_come_when_their_time_has_come() -> None:
+    async def main() -> list[str]:
+        return [frame.address async for frame in Playback(load(SAMPLE))]
+
+    begun = time.monotonic()
+    assert anyio.run(main) == [f"@{seq}" for seq in range(10)]
+    assert time.monotonic() - begun >= 0.09  # what the log spans; a slow machine only makes it longer
+
+
+def test_a_live_session_is_followed_as_it_grows() -> None:
+    clock = FrozenClock(1000, 10)
+    live = Session("s", clock=clock)
+    live.append(TurnStart(turn=1))
+
+    async def main() -> list[tuple[str, int]]:
+        played = Playback(live, speed=0)
+        seen = []
+        async for frame in played.play(follow=True):
+            state = played.state
+            seen.append((frame.address, state.length))
+            if frame.seq == 0:
+                live.append(StepStart(turn=1, step=1))
+            elif frame.seq == 1:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(finish_turn)
+            elif frame.seq == 3:
+                return seen
+        raise AssertionError("it ended by itself")
+
+    async def finish_turn() -> None:
+        await anyio.sleep(0)
+        live.append(StepEnd(turn=1, step=1))
+        live.append(TurnEnd(turn=1, reason=Completed()))
+
+    assert anyio.run(main) == [("@0", 1), ("@1", 2), ("@2", 3), ("@3", 4)]
+
+
+def test_a_group_of_a_live_session_waits_until_it_is_whole() -> None:
+    live = Session("s", clock=FrozenClock(1000, 10))
+    live.append(TurnStart(turn=1))
+    live.append(StepStart(turn=1, step=1))
+    played = Playback(live, granularity="turn")
+    assert played.take(whole=True) == ()
+    assert played.position == 0
+    live.append(StepEnd(turn=1, step=1))
+    live.append(TurnEnd(turn=1, reason=Completed()))
+    assert [frame.seq for frame in played.take(whole=True)] == [0, 1, 2, 3]
+
+
+def test_without_following_a_live_session_ends_where_it_is() -> None:
+    live = Session("s", clock=FrozenClock(1000, 10))
+    live.append(TurnStart(turn=1))
+    played = Playback(live, speed=0)
+    assert addresses(played) == ["@0"]
+    live.append(StepStart(turn=1, step=1))
+    assert addresses(played) == ["@1"]
+
+
+def test_a_pause_holds_steps_pass_and_what_was_left_of_a_wait_is_waited_for() -> None:
+    log = at(0, 60_000, 60_001, 60_002)
+
+    async def main() -> list[str]:
+        played = Playback(log)
+        seen: list[str] = []
+
+        async def watch() -> None:
+            async for frame in played:
+                seen.append(frame.address)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await settled()
+            assert seen == ["@0"]  # the next one is a minute away
+            played.pause()
+            await settled()
+            assert played.state.length == 1
+            played.step()
+            await settled()
+            assert seen == ["@0", "@1"]
+            assert played.paused
+            played.step("turn")
+            await settled()
+            assert seen == ["@0", "@1", "@2"]
+            played.resume()
+        return seen
+
+    assert anyio.run(main) == ["@0", "@1", "@2", "@3"]
+
+
+def test_a_seek_or_another_speed_breaks_off_a_wait() -> None:
+    log = at(0, 60_000, 120_000, 180_000)
+
+    async def main() -> list[str]:
+        played = Playback(log)
+        seen: list[str] = []
+
+        async def watch() -> None:
+            async for frame in played:
+                seen.append(frame.address)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await settled()
+            played.seek("@2")
+            await settled()
+            assert seen == ["@0", "@2"]
+            played.seek("@1")
+            await settled()
+            assert seen == ["@0", "@2", "@1"]
+            played.pause()
+            await settled()
+            played.speed = 0
+            played.resume()
+        return seen
+
+    assert anyio.run(main) == ["@0", "@2", "@1", "@2", "@3"]
+
+
+async def settled() -> None:
+    """Let the other task come as far as it can without waiting."""
+    for _ in range(20):
+        await anyio.lowlevel.checkpoint()
+
+
+def test_seeking_while_frames_of_a_group_are_given_leaves_the_rest_of_it() -> None:
+    played = Playback(load(SAMPLE), granularity="turn")
+    seen: list[Frame] = []
+    for frame in played:
+        seen.append(frame)
+        if frame.seq == 3 and len(seen) == 4:
+            played.seek("@8")
+    assert [frame.seq for frame in seen] == [0, 1, 2, 3, 8, 9]

@@ -50,8 +50,6 @@ class Timeline:
         self._usual: tuple[int, int] = (0, 0)  # how many gaps there were, and what 99 % of them do not exceed
         self.frames = 0
         """How many there are."""
-        self.touched = 0
-        """Rows looked at to find frames so far."""
 
     def __len__(self) -> int:
         return self.frames
@@ -119,7 +117,6 @@ class Timeline:
         place, first, clock = self._marks[bisect_right(self._numbers, number) - 1]
         clock = clock.copy()
         while True:
-            self.touched += 1
             before = clock.copy()
             count = clock.over(self._log.rows[place])[0]
             if first + count > number:
@@ -131,7 +128,6 @@ class Timeline:
         begin, first, clock = self._marks[bisect_right(self._places, place) - 1]
         clock = clock.copy()
         for row in self._log.rows[begin:place]:
-            self.touched += 1
             first += clock.over(row)[0]
         return first, clock
 
