@@ -11,7 +11,7 @@ import zstandard
 
 from tests.conftest import FULL
 from tests.store import naive
-from tests.store.logs import contents
+from tests.store.logs import Log, contents
 from tests.store.mutations import TELLING, damaged, open_ended, plain_20k
 from tests.store.reading import flats, plains
 from turnlog.store import Finding, LogRefused, load, verify
@@ -192,3 +192,17 @@ def test_random_damage_to_a_plain_log_is_judged_as_a_naive_reader_does(shard: in
     for number in range(count):
         judge(damaged(text, source), closely=not FULL or number % 8 == 0)
     record_property("proof", f"random damage to a plain log, part {shard + 1} of {SHARDS}: {count:,}")
+
+
+@pytest.mark.parametrize("sixty", ["6E1", "60.0", "600e-1"])
+def test_a_cited_seq_is_a_number_however_it_is_written(sixty: str) -> None:
+    log = Log()
+    for number in range(61):
+        log.user(f"message {number}")
+    log.user("both", sourceEventSeqs=[3, 60])
+    log.user("a run", sourceEventSeqs=[[3, 60]])
+    text = log.text().replace(b"60]", sixty.encode() + b"]")
+    assert text != log.text()
+    assert naive.read(text).status == "valid"
+    assert verify(text).verdict == "ok"
+    assert [event.sources for event in load(text).events[-2:]] == [(3, 60), tuple(range(3, 61))]

@@ -191,7 +191,25 @@ def with_messages(events: list[AnyEvent]) -> Sequence[AnyEvent | None]:
     return [None if event.seq in hidden else event for event in events] if hidden else events
 
 
-decode_ranges = msgspec.json.Decoder(tuple[int | tuple[int, int], ...]).decode
+Ranges = tuple[int | tuple[int, int], ...]
+Number = int | float
+
+_decode_ranges = msgspec.json.Decoder(Ranges).decode
+_decode_numbers = msgspec.json.Decoder(tuple[Number | tuple[Number, Number], ...]).decode
+
+
+def decode_ranges(stored: Raw) -> Ranges:
+    """A stored source list as it stands, with its ranges. Raises ``msgspec.MsgspecError`` for anything else."""
+    try:
+        return _decode_ranges(stored)
+    except msgspec.ValidationError:  # to JSON 60, 60.0 and 6E1 are one number
+        found = _decode_numbers(stored)
+        whole = [tuple(map(_whole, one)) if isinstance(one, tuple) else _whole(one) for one in found]
+        return msgspec.convert(whole, Ranges)
+
+
+def _whole(number: Number) -> Number:
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 def read_sources(stored: Raw) -> tuple[int, ...] | None:
