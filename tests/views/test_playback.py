@@ -200,6 +200,17 @@ def test_the_beginning_of_the_block_step_or_turn_that_was_shown_can_be_gone_back
     assert played.start_of("block") <= chunk + 1
 
 
+def test_a_block_is_what_one_block_says_in_a_row() -> None:
+    start = {"type": "block-start", "index": 0, "blockType": "text"}
+    stop = {"type": "block-end", "index": 0, "block": {"type": "text", "text": "ab"}}
+    thought = {"type": "reasoning-delta", "index": 0, "text": "hm"}
+    said = [start, text("a"), text("b"), stop, start, thought, text("c"), text("d", 1), usage(), finish()]
+    log = session(turn(), step(), *map(chunk, said))
+    played = Playback(log, granularity="block", as_stored=True)
+    groups = [[frame.seq for frame in group] for group in iter(played.take, ())]
+    assert groups == [[0], [1], [2, 3, 4, 5], [6, 7], [8], [9], [10], [11]]
+
+
 # -- stalls ---------------------------------------------------------------------------------------------------------
 
 
@@ -305,6 +316,15 @@ def test_closers_are_part_of_the_state_as_they_are_shown() -> None:
         (True, [], 3), (True, [], 3), (True, [], 3),
     ]  # fmt: skip
     assert list(played.state.messages) == list(log.derive_messages())
+
+
+def test_calls_with_one_id_are_open_until_each_has_its_result() -> None:
+    log = session(
+        turn(), step(), message(asks("c"), asks("c")), call("c"), call("c"), result("c"), result("c", message_id="r2"),
+    )  # fmt: skip
+    played = Playback(log, as_stored=True)
+    calls = [[(one.id, one.started) for one in played.state.open_calls] for _frame in played]
+    assert calls[2:] == [[("c", None)] * 2, [("c", 3), ("c", None)], [("c", 3), ("c", 4)], [("c", 4)], []]
 
 
 # -- cost -----------------------------------------------------------------------------------------------------------
@@ -441,6 +461,10 @@ def test_a_pause_holds_steps_pass_and_what_was_left_of_a_wait_is_waited_for() ->
             played.pause()
             await settled()
             assert played.state.length == 1
+            played.resume()
+            await settled()
+            assert seen == ["@0"]  # what was left of the minute is waited for
+            played.pause()
             played.step()
             await settled()
             assert seen == ["@0", "@1"]

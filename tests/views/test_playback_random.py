@@ -200,6 +200,9 @@ def test_seeking_to_a_frame_leaves_the_same_frames_as_playing_to_it(prove: Prove
         for session in stored_logs(tape, times, embedded):
             played = list(Playback(session))
             sought = Playback(session)
+            for frame in played:
+                sought.seek(frame.number)
+                assert [bare(one) for one in sought.take()] == [bare(frame)]
             for place in where if played else ():
                 number = place % len(played)
                 sought.seek(number)

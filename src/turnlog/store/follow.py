@@ -62,6 +62,7 @@ class Follower:
         self._known: Events | None = None  # what was given of a log that is being read anew
         self._refused: tuple[LogRefused, object] | None = None  # damage, and the file that had it
         self._away = 0
+        self._log: ReadLog | None = None  # what the session grows with
         self._reading = _Reading(self.path, vocabulary)
         self.session = self._open()
         self._next = self.session.rows.base
@@ -141,7 +142,7 @@ class Follower:
                 return  # never step over damage
             self._refused = None
             self._reading = _Reading(self.path, self._vocabulary)
-            self._read_anew()
+            self._read_on()
         elif alive:
             self._read_on()
         if not alive:
@@ -160,17 +161,15 @@ class Follower:
         return True
 
     def _read_on(self) -> None:
-        if self._reading.path == self.path and self._reading.read() is not False:
-            return
-        self._reading = _Reading(self.path, self._vocabulary)
-        self._read_anew()
-
-    def _read_anew(self) -> None:
-        self._reading.read()
-        if self._reading.log is not None:
-            self._renew(self._growing(self._reading.log))
+        if self._reading.path != self.path or self._reading.read() is False:
+            self._reading = _Reading(self.path, self._vocabulary)
+            self._reading.read()
+        log = self._reading.log
+        if log is not None and log is not self._log:
+            self._renew(self._growing(log))
 
     def _growing(self, log: ReadLog) -> StoredSession:
+        self._log = log
         return stored_session(log, self._vocabulary, self.path, "live")
 
     # -- giving -------------------------------------------------------------------------------------------------
