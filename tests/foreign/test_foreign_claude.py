@@ -350,3 +350,93 @@ def test_times_are_those_of_the_file_and_what_has_none_takes_its_neighbours() ->
     session = opened("claude-full")
     assert [event.time for event in session.events] == sorted(event.time for event in session.events)
     assert session.event(0).time == 1772359200000  # a snapshot without a time of its own, before all others
+
+
+def test_a_slash_command_that_is_answered_begins_a_turn_after_a_complete_one() -> None:
+    session = loaded(
+        said("u", "go"),
+        answered("a", "m", words("done")),
+        said("c", "<command-name>/review</command-name>", "a"),
+        said("d", "Review it.", "c", isMeta=True),
+        answered("b", "n", words("fine")),
+        said("e", "Stop hook feedback: not yet", "b", isMeta=True),
+        answered("f", "o", words("now then")),
+    )
+    turns = structure(session).turns
+    assert [len(turn.steps) for turn in turns] == [1, 2]
+    assert [event.message.text for event in turns[1].messages if event.message is not None] == [
+        "<command-name>/review</command-name>", "Review it.", "fine", "Stop hook feedback: not yet", "now then",
+    ]  # fmt: skip
+
+
+def test_a_compaction_after_a_complete_answer_is_between_the_turns() -> None:
+    session = loaded(
+        said("u", "go"),
+        answered("a", "m", words("done")),
+        said("s", "summary", isCompactSummary=True),
+        said("v", "more", "s"),
+        answered("b", "n", words("done again")),
+    )
+    assert types(session)[6:9] == ["turn/end", "user/message", "turn/start"]
+
+
+def test_a_compaction_while_the_model_works_is_inside_the_turn() -> None:
+    session = loaded(
+        said("u", "go"),
+        answered("a", "m", call("c", x=1)),
+        said("r", result("c"), "a"),
+        said("s", "summary", isCompactSummary=True),
+        answered("b", "n", words("done")),
+    )
+    assert [len(turn.steps) for turn in structure(session).turns] == [2]
+    assert [message for _role, message in shown(session)] == ["summary", "done"]
+
+
+def test_a_rewind_stops_at_a_summary_which_holds_more_than_what_is_taken_back() -> None:
+    session = loaded(
+        said("u1", "one"),
+        answered("a1", "m1", words("first")),
+        said("u2", "two", "a1"),
+        answered("a2", "m2", words("second")),
+        said("s", "summary", "b", isCompactSummary=True),
+        said("u3", "three", "s"),
+        answered("a3", "m3", words("third")),
+        said("u4", "back at two", "a1"),
+    )
+    assert [message for _role, message in shown(session)] == ["summary", "back at two"]
+
+
+def test_two_rewinds_without_an_answer_between_them_take_back_their_own() -> None:
+    session = loaded(
+        said("u1", "one"),
+        answered("a1", "m1", words("first")),
+        said("u2", "two", "a1"),
+        answered("a2", "m2", words("second")),
+        said("u3", "three", "a2"),
+        answered("a3", "m3", words("third")),
+        said("u4", "other three", "a2"),
+        said("u5", "other two", "a1"),
+        answered("a5", "m5", words("last")),
+    )
+    assert [message for _role, message in shown(session)] == ["one", "first", "other two", "last"]
+    assert [message for _role, message in session_at(session, "other three")] == [
+        "one", "first", "two", "second", "other three",
+    ]  # fmt: skip
+
+
+def session_at(session: StoredSession, prompt: str) -> list[tuple[str, str]]:
+    """What the model saw when a prompt was the last message."""
+    event = next(one for one in session.select(UserMessage) if one.data.message.text == prompt)
+    return [(one.role, one.text) for one in session.derive_messages(at=event.seq + 1)]
+
+
+def test_a_prompt_without_an_answer_is_in_the_turn_that_it_began() -> None:
+    session = loaded(said("u", "one"), said("v", "two", "u"), answered("a", "m", words("both")))
+    assert types(session)[:4] == ["turn/start", "user/message", "turn/end", "turn/start"]
+    assert [event.data.reason.__class__.__name__ for event in session.select(TurnEnd)] == ["Interrupted", "Completed"]
+
+
+def test_calls_that_were_answered_are_not_remarked() -> None:
+    session = opened("claude-full")
+    assert session.origins is not None
+    assert "unanswered-calls" not in {one.code for one in session.origins.remarks}

@@ -149,6 +149,32 @@ def test_a_rollback_is_replaced_by_the_next_message() -> None:
     ]  # fmt: skip
 
 
+def test_rollbacks_in_a_row_take_back_a_turn_each() -> None:
+    turns = [one for n in range(4) for one in (typed(f"q{n}"), told(f"a{n}"))]
+    back = happened("thread_rolled_back", num_turns=1)
+    session = loaded(*turns, back, back, typed("other q2"), told("other a2"), back, typed("third q2"))
+    assert [message for _role, message in shown(session)] == ["q0", "a0", "q1", "a1", "third q2"]
+
+
+def test_a_rollback_that_nothing_follows_is_remarked() -> None:
+    session = loaded(typed("q"), told("a"), happened("thread_rolled_back", num_turns=1))
+    assert session.origins is not None
+    assert "open-rewind" in {one.code for one in session.origins.remarks}
+
+
+def test_a_count_that_repeats_belongs_to_no_answer() -> None:
+    first = spent((10, 0, 5, 9), (10, 0, 5, 9))
+    session = loaded(typed("q"), told("a"), first, typed("more"), told("b"), first)
+    assert usages(session) == [TokenUsage(10, 5, 0, None, 5), None]
+    assert session.origins is not None
+    assert "unplaced-tokens" not in {one.code for one in session.origins.remarks}
+
+
+def test_counts_are_in_the_step_that_they_are_about() -> None:
+    session = opened("codex-full")
+    assert "codex/event-msg/token-count" in [event.type for event in structure(session)["t1.s1"].events]
+
+
 def test_a_compacted_history_takes_the_place_of_what_was() -> None:
     assert shown(opened("codex-full")) == [
         ("user", "How deep is the pond?"),

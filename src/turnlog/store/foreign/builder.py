@@ -16,7 +16,6 @@ noted as such in :class:`~turnlog.store.foreign.origins.Origins`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Literal
 
 from msgspec import UNSET, UnsetType
@@ -95,7 +94,6 @@ class Builder:
         self._header: tuple[object, ...] | None = None
         self._context: tuple[object, ...] | None = None
         self._rewind: int | None = None
-        self._kept_from: int | None = None
         self._summaries: set[int] = set()
         self._placed: dict[str, tuple[int, int, str, int]] = {}
 
@@ -108,11 +106,15 @@ class Builder:
             self.end_turn(None, origin)
         if not self.turn:
             self.begin_turn(origin)
-        self._queue.append(Item(origin, message, replacing="rewind"))
+        self._wait(message, origin)
 
     def said(self, message: UserMessage, origin: From, *, opens: bool = False) -> None:
         """A message in the user's role that no turn begins with by itself. *opens*: an answer to it does begin one."""
-        self._queue.append(Item(origin, message, opens=opens, replacing="rewind"))
+        self._wait(message, origin, opens=opens)
+
+    def _wait(self, message: UserMessage, origin: From, *, opens: bool = False) -> None:
+        taken_back, self._rewind = self._rewind, None
+        self._queue.append(Item(origin, message, opens=opens, rewind=taken_back))
 
     def summary(self, message: UserMessage, origin: From, *, kept_from: int | None = None) -> None:
         """A message that takes the place of everything the model saw, or of what was before the event *kept_from*."""
@@ -120,8 +122,9 @@ class Builder:
         if self._done and not self.explicit:
             self.end_turn(None, origin)
         self._drain()
-        self._kept_from = kept_from
-        self._emit(Item(origin, message, replacing="all"))
+        seq = self._user(message, Item(origin, message), self._before(kept_from))
+        self._summaries.add(seq)
+        self._note(origin, seq)
 
     def keep(self, type: str, raw: bytes, origin: From, *, of_step: bool = False) -> None:
         """A record that becomes no typed event: kept byte for byte under its name. *of_step*: it is about the answer
@@ -347,9 +350,7 @@ class Builder:
             case None:
                 self._commit_raw(item.type, item.raw, origin)
             case UserMessage():
-                seq = self._user(payload, item)
-                if origin.id is not None:
-                    self.seqs[origin.id] = seq
+                self._note(origin, self._user(payload, item, [] if item.rewind is None else self._since(item.rewind)))
             case ToolCall():
                 placed = changed(payload, turn=self.turn, step=number)
                 seq = self._commit(placed, origin.time, lines, id=origin.id, inferred=item.inferred)
@@ -376,26 +377,18 @@ class Builder:
         sources = UNSET if known is None else (known,)
         line = (origin.line,)
         seq = self._commit(placed, origin.time, line, id=origin.id, op="append", sources=sources, meta=item.meta)
+        self._note(origin, seq)
+
+    def _note(self, origin: From, seq: int) -> None:
         if origin.id is not None:
             self.seqs[origin.id] = seq
 
-    def _user(self, payload: UserMessage, item: Item) -> int:
-        shadowed: Sequence[int] = ()
-        if item.replacing == "all":
-            shadowed = self._before(self._kept_from)
-            self._kept_from = None
-        elif item.replacing == "rewind" and self._rewind is not None:
-            shadowed = self._since(self._rewind)
-            self._rewind = None
+    def _user(self, payload: UserMessage, item: Item, shadowed: list[int]) -> int:
         line = (item.origin.line,)
         if not shadowed:
             return self._commit(payload, item.origin.time, line, id=item.origin.id, op="append")
         op = Replace("replace", shadowed[0], shadowed[-1])
-        cited = tuple(shadowed)
-        seq = self._commit(payload, item.origin.time, line, id=item.origin.id, op=op, sources=cited)
-        if item.replacing == "all":
-            self._summaries.add(seq)
-        return seq
+        return self._commit(payload, item.origin.time, line, id=item.origin.id, op=op, sources=tuple(shadowed))
 
     def _before(self, kept_from: int | None) -> list[int]:
         nodes = self.surface.nodes

@@ -93,6 +93,9 @@ class CodexMapper:
         """Whether the answer that is being put together has its tokens, or there is none: the next item begins one."""
         self._forked: int | None = None
         """Time of the first line of a fork, while its copies follow."""
+        self._shown: list[int] = []
+        """The turns that were not taken back, as far as they were counted."""
+        self._counted_turns = 0
         self._failure: Failure | None = None
         """The failure that nothing has followed so far."""
 
@@ -317,8 +320,12 @@ class CodexMapper:
     def _rolled_back(self, turns: int) -> None:
         self._close_answer()
         builder = self._builder
-        if turns:
-            builder.rewind(max(len(builder.turns) - turns + 1, 1))
+        self._shown += range(self._counted_turns + 1, len(builder.turns) + 1)
+        self._counted_turns = len(builder.turns)
+        if turns and self._shown:
+            first = self._shown[-turns:][0]
+            del self._shown[-turns:]
+            builder.rewind(first)
             text = "rollbacks that take back turns before them: those are shown, and replaced by the next message"
             builder.remark("rewinds", text, lost=False)
 

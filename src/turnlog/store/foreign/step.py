@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from msgspec.structs import replace as changed
 
@@ -22,9 +22,6 @@ from turnlog.events import (
     ToolSchema,
     ToolSource,
 )
-
-Replacing: TypeAlias = Literal["all", "rewind"] | None
-"""What a message takes the place of: everything before it, or what was taken back, if anything was."""
 
 
 class From(NamedTuple):
@@ -47,7 +44,8 @@ class Item(NamedTuple):
     raw: bytes = b""
     opens: bool = False
     """Whether an answer to it begins a turn."""
-    replacing: Replacing = None
+    rewind: int | None = None
+    """A message takes the place of everything from this seq on."""
     inferred: bool = False
     meta: bytes = b""
     """JSON text of a result's ``meta``."""
