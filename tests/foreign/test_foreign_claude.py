@@ -148,7 +148,8 @@ def test_a_retry_is_an_attempt_of_the_answer_after_it() -> None:
     tried = [one for one in attempts(opened("claude-full")) if (one.turn, one.step) == (1, 2)]
     assert [one.outcome for one in tried] == ["failed", "completed"]
     assert tried[0].failure is not None
-    assert (tried[0].failure.code, tried[0].failure.message) == ("SERVER", "Overloaded")
+    failure = tried[0].failure
+    assert (failure.code, failure.message, failure.status) == ("SERVER", "Overloaded", 529)
 
 
 def test_a_model_change_is_a_request_header() -> None:
@@ -273,6 +274,8 @@ def test_local_commands_begin_no_turn_and_slash_commands_that_are_answered_do() 
     assert first is not None
     assert "/review" in first.text
     assert command.data.source.__class__.__name__ == "UserSource"
+    output = next(one for one in session.select(UserMessage) if "Set model to opus" in one.data.message.text)
+    assert isinstance(output.data.source, PluginSource)
 
 
 def test_images_are_references_and_their_bytes_an_event() -> None:
@@ -440,3 +443,23 @@ def test_calls_that_were_answered_are_not_remarked() -> None:
     session = opened("claude-full")
     assert session.origins is not None
     assert "unanswered-calls" not in {one.code for one in session.origins.remarks}
+
+
+def test_a_queued_command_that_says_nothing_is_kept() -> None:
+    queued = claude("attachment", "q", attachment={"type": "queued_command", "commandMode": "prompt"})
+    session = loaded(said("u", "go"), queued, answered("a", "m", words("done")))
+    assert "claude-code/attachment/queued-command" in types(session)
+    assert len(shown(session)) == 2
+
+
+def test_a_command_after_an_unfinished_turn_is_in_the_turn_of_the_prompt_after_it() -> None:
+    session = loaded(
+        said("u", "go"),
+        answered("a", "m", call("c", x=1)),
+        said("r", result("c"), "a"),
+        said("k", "<command-name>/effort</command-name>", "r"),
+        said("v", "go on", "k"),
+        answered("b", "n", words("done")),
+    )
+    second = [event.message.text for event in structure(session).turns[1].messages if event.message is not None]
+    assert second == ["<command-name>/effort</command-name>", "go on", "done"]

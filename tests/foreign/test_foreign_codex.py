@@ -172,7 +172,8 @@ def test_a_count_that_repeats_belongs_to_no_answer() -> None:
 
 def test_counts_are_in_the_step_that_they_are_about() -> None:
     session = opened("codex-full")
-    assert "codex/event-msg/token-count" in [event.type for event in structure(session)["t1.s1"].events]
+    for step in structure(session).turns[0].steps:
+        assert "codex/event-msg/token-count" in [event.type for event in step.events]
 
 
 def test_a_compacted_history_takes_the_place_of_what_was() -> None:

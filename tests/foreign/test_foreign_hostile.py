@@ -193,6 +193,7 @@ def test_a_cut_last_line_is_a_torn_tail_and_comes_whole_later() -> None:
     for end in range(len(file) - 145, len(file) - 2, 7):
         session = turnlog.load(file[:end])
         assert session.torn is not None
+        assert session.torn.offset == file.rindex(b"\n", 0, -1) + 1
         assert session.torn.size == end - file.rindex(b"\n", 0, -1) - 1
         assert covered(session) == set(range(1, 48))
     assert turnlog.load(file).torn is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 import zlib
 from base64 import b64encode
 from typing import Any
@@ -37,8 +38,11 @@ from turnlog.store.foreign.moments import epoch_ms
 def test_times_are_epoch_milliseconds_and_what_is_none_has_none(
     monkeypatch: pytest.MonkeyPatch, value: Any, ms: int | None
 ) -> None:
-    monkeypatch.setenv("TZ", "JST-9")
-    assert epoch_ms(value) == ms
+    with monkeypatch.context() as moved:
+        moved.setenv("TZ", "JST-9")
+        time.tzset()
+        assert epoch_ms(value) == ms
+    time.tzset()
 
 
 def png(width: int, height: int) -> bytes:

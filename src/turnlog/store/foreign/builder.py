@@ -246,8 +246,7 @@ class Builder:
         """The next message takes the place of everything from *turn* on: the model no longer sees it."""
         self.settle()
         if 0 < turn <= len(self.turns):
-            start = self.turns[turn - 1]
-            self._rewind = start if self._rewind is None else min(start, self._rewind)
+            self._rewind = self.turns[turn - 1]
 
     def finish(self) -> None:
         """The file is over."""
