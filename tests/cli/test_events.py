@@ -221,3 +221,34 @@ def test_a_turn_that_only_a_branch_has_is_found(run: Callable[..., Ran], tmp_pat
 def test_other_commands_say_that_there_are_branches(run: Callable[..., Ran]) -> None:
     assert "turnlog events lists 6 more that cannot follow the log" in run("show", RACE).err
     assert "lists 6 more" not in run("events", RACE).err
+
+
+def test_a_window_is_a_place_and_so_many_events_before_and_after_it(run: Callable[..., Ran]) -> None:
+    assert seqs(run("events", SAMPLE, "--json", "--around", "@5", "--window", "1")) == [4, 5, 6]
+    assert seqs(run("events", SAMPLE, "--json", "--around", "7")) == [2, 3, 4, 5, 6, 7, 8, 9]
+    assert seqs(run("events", SAMPLE, "--json", "--around", "@7", "--window", "2", "--type", "tool/*")) == [6, 7]
+    assert seqs(run("events", SAMPLE, "--json", "--around", "@5", "--window", "2", "--from", "5")) == [5, 6, 7]
+
+
+def test_a_window_that_cannot_be_is_refused_with_what_can_be(run: Callable[..., Ran]) -> None:
+    for options, said in (
+        (["--around", "@10"], "no event @10; there are @0 to @9"),
+        (["--around", "@5", "--window", "51"], "--window takes a whole number of events from 0 to 50, not 51"),
+        (["--around", "@5", "--window", "-1"], "from 0 to 50, not -1"),
+        (["--window", "3"], "--window goes with --around"),
+    ):
+        shown = run("events", SAMPLE, *options)
+        assert (shown.out, shown.code) == ("", 1 if "no event" in said else 2)
+        assert said in shown.err
+
+
+def test_a_limit_says_where_the_rest_begins_and_so_every_event_is_reached_once(run: Callable[..., Ran]) -> None:
+    told: list[int] = []
+    start = "@0"
+    while True:
+        shown = run("events", SAMPLE, "--json", "--limit", "3", "--from", start, "--type", "*/*")
+        told += seqs(shown)
+        if not shown.err:
+            break
+        start = shown.err.split("--from ")[1].strip()
+    assert told == list(range(10))

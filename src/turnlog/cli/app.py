@@ -134,6 +134,16 @@ def _events(
     stop: Annotated[
         str | None, typer.Option("--to", metavar="ADDRESS", help="Up to this event, included.", show_default=False)
     ] = None,
+    around: Annotated[
+        str | None,
+        typer.Option(
+            "--around", metavar="ADDRESS", help="This place and the events before and after it.", show_default=False
+        ),
+    ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option("--window", metavar="N", help="With --around: how many (5).", show_default=False),
+    ] = None,
     tool: Annotated[
         list[str] | None,
         typer.Option("--tool", metavar="TOOL", help="Only about calls of these: bash, file_*.", show_default=False),
@@ -161,6 +171,7 @@ def _events(
     \b
       turnlog events session.jsonl --type tool/call,tool/result
       turnlog events session.jsonl --turn 1 --from @3 --limit 20
+      turnlog events session.jsonl --around call:call_1 --window 3
       turnlog events session.jsonl --tool bash --text runoob
       turnlog events --latest --surface current,shadowed
       turnlog events --latest --since 10m       what was logged in the last ten minutes
@@ -174,7 +185,7 @@ def _events(
     from .commands.events import Filter, events
 
     wanted = Filter(tuple(type or ()), turn, since, until, start, stop, limit, tuple(tool or ()), text, errors,
-                    tuple(surface or ()))  # fmt: skip
+                    tuple(surface or ()), around, width)  # fmt: skip
     events(screen_of(context), Which(session, latest, root or []), wanted, header=header, as_json=as_json)
 
 

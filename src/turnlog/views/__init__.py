@@ -7,20 +7,35 @@ what is synthetic.
 from .address import Address, AddressAmbiguous, AddressError, AddressInvalid, AddressUnknown, parse_address
 from .attempt import Attempt
 from .attempts import attempts
+from .bounds import Between
 from .call import Call
 from .context import Context, context
+from .corpus import Branch, Lineage, SessionRecord, filter_sessions, lineage, session_records
 from .diff import Diff, Difference, diff
+from .filters import EventFilter
 from .normal import Divergence, NormalEvent, first_divergence, normal_events
 from .outline import Outline, outline
 from .playback import Frame, Playback, PlayState, playback
 from .projectors import TIMELINE, TRANSCRIPT, Mark, Said
 from .provenance import Provenance
 from .queries import TurnEvents, call, calls, sources, turn
+from .query_errors import (
+    CursorInvalid,
+    CursorStale,
+    FilterInvalid,
+    LimitInvalid,
+    LineageInvalid,
+    QueryError,
+    SessionUnknown,
+    SourceConflict,
+    WindowInvalid,
+)
 from .resolve import Target, resolve
 from .streams import TimedChunk
 from .structure import AttemptView, StepView, Structure, TurnView, structure
 from .timing import Timing
 from .trace import Trace, trace
+from .windows import Page, Window, documents, event_records, page, select, surface_events, window
 
 __all__ = [
     "TIMELINE",
@@ -32,19 +47,33 @@ __all__ = [
     "AddressUnknown",
     "Attempt",
     "AttemptView",
+    "Between",
+    "Branch",
     "Call",
     "Context",
+    "CursorInvalid",
+    "CursorStale",
     "Diff",
     "Difference",
     "Divergence",
+    "EventFilter",
+    "FilterInvalid",
     "Frame",
+    "LimitInvalid",
+    "Lineage",
+    "LineageInvalid",
     "Mark",
     "NormalEvent",
     "Outline",
+    "Page",
     "PlayState",
     "Playback",
     "Provenance",
+    "QueryError",
     "Said",
+    "SessionRecord",
+    "SessionUnknown",
+    "SourceConflict",
     "StepView",
     "Structure",
     "Target",
@@ -53,19 +82,30 @@ __all__ = [
     "Trace",
     "TurnEvents",
     "TurnView",
+    "Window",
+    "WindowInvalid",
     "attempts",
     "call",
     "calls",
     "context",
     "diff",
+    "documents",
+    "event_records",
+    "filter_sessions",
     "first_divergence",
+    "lineage",
     "normal_events",
     "outline",
+    "page",
     "parse_address",
     "playback",
     "resolve",
+    "select",
+    "session_records",
     "sources",
     "structure",
+    "surface_events",
     "trace",
     "turn",
+    "window",
 ]

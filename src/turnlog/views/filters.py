@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
+from hashlib import sha256
+from math import floor
 from typing import Final, Literal, TypeAlias
 
 from msgspec import UNSET
@@ -34,9 +36,11 @@ from turnlog.events import (
 )
 from turnlog.log import AnyEvent, Session
 
+from .bounds import Between
 from .call import Call, is_error
 from .calls import calls
 from .projectors import reason_text
+from .query_errors import FilterInvalid
 from .streams import embedded
 
 SurfaceClass: TypeAlias = Literal["current", "shadowed", "log-only"]
@@ -80,34 +84,75 @@ class EventFilter:
         self,
         session: Session,
         *,
-        tools: Sequence[str] | None = None,
-        text: str | None = None,
+        types: Collection[str] | None = None,
+        seqs: Collection[Between] | None = None,
+        times: Collection[Between] | None = None,
+        tools: Collection[str] | None = None,
+        text: str | Collection[str] | None = None,
         errors: bool = False,
         surfaces: Collection[SurfaceClass] | None = None,
     ) -> None:
-        """*tools*: patterns like ``bash`` or ``file_*``; everything about calls of such tools is wanted, their argument
-        chunks included. *text*: found literally, in any case, whatever white space lies between its words. Raises
-        ``ValueError`` for a text of nothing but white space.
+        """All conditions have to hold; the values of one are *or*, and one without values is fulfilled by nothing. They
+        are copied: changing a list later changes nothing.
+
+        *types*: ``tool/call``, or patterns like ``tool/*``. *seqs*, *times* (epoch ms): ranges, both ends included.
+        *tools*: patterns like ``bash`` or ``file_*``; everything about calls of such tools is wanted, their argument
+        chunks included. *text*: found literally, in any case, whatever white space lies between its words.
+
+        Raises :class:`FilterInvalid`, a ``ValueError``, for a text of nothing but white space, a place that is none, or
+        a value where a list of values belongs.
         """
         self._session = session
-        self._tools = tools
-        self._about = None if tools is None else _about(session, tools)
-        self._text = None if text is None else text_pattern(text)
+        self._types = _patterns("types", types)
+        self._seqs = _ranges("seqs", seqs)
+        self._times = _ranges("times", times)
+        self._tools = _patterns("tools", tools)
+        texts = None if text is None else (text,) if isinstance(text, str) else tuple(text)
+        self._texts = None if texts is None else tuple(map(text_pattern, texts))
         self._errors = errors
-        self._surfaces = None if surfaces is None else frozenset(surfaces)
+        self._surfaces = _surfaces(surfaces)
+        self._about = None if self._tools is None else _about(session, self._tools)
+        asked = (self._types, self._seqs, self._times, self._tools, texts, errors, sorted(self._surfaces or ()),
+                 self._surfaces is None)  # fmt: skip
+        self.fingerprint: Final = sha256(repr(asked).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        """Equal for equal conditions, whatever the session."""
         surface_only = self._surfaces is not None and "log-only" not in self._surfaces
-        self.skips_deltas: Final = self._text is not None or errors or surface_only
+        no_chunks = self._types is not None and not _is_any("assistant/chunk", self._types)
+        self.skips_deltas: Final = self._texts is not None or errors or surface_only or no_chunks
         """Whether packed runs of deltas can hold nothing that is wanted."""
+        self.depends_on_later: Final = self._tools is not None or self._surfaces is not None
+        """Whether an event may be wanted, or no longer, because of events after it."""
+
+    @property
+    def first(self) -> int | None:
+        """No event before this seq is wanted; None without such a bound."""
+        edges = [span.first for span in self._seqs or ()]
+        return floor(min(edge for edge in edges if edge is not None)) if edges and None not in edges else None
+
+    @property
+    def last(self) -> int | None:
+        """No event after this seq is wanted; None without such a bound."""
+        edges = [span.last for span in self._seqs or ()]
+        return floor(max(edge for edge in edges if edge is not None)) if edges and None not in edges else None
 
     def __call__(self, event: AnyEvent, *, beside: bool = False) -> bool:
         """Whether *event* is wanted; *beside* the log, nothing else is known of it."""
+        if self._types is not None and not _is_any(event.type, self._types):
+            return False
+        if self._seqs is not None and not any(event.seq in span for span in self._seqs):
+            return False
+        if self._times is not None and not any(event.time in span for span in self._times):
+            return False
         if self._surfaces is not None and not self._on_surface(event, beside):
             return False
         if self._about is not None and not (self._names_tool(event) if beside else event.seq in self._about):
             return False
         if self._errors and not is_failure(event):
             return False
-        return self._text is None or self._text.search(event_text(event)) is not None
+        if self._texts is None:
+            return True
+        said = event_text(event)
+        return any(text.search(said) for text in self._texts)
 
     def _on_surface(self, event: AnyEvent, beside: bool) -> bool:
         known = self._surfaces or frozenset()
@@ -124,11 +169,51 @@ class EventFilter:
 
 
 def text_pattern(text: str) -> re.Pattern[str]:
-    """*text* as it is looked for. Raises ``ValueError`` when there is nothing to look for."""
-    words = text.split()
+    """*text* as it is looked for. Raises :class:`FilterInvalid` when there is nothing to look for."""
+    words = text.split() if isinstance(text, str) else ()
     if not words:
-        raise ValueError("there is nothing to look for in a text of white space")
+        raise FilterInvalid("there is nothing to look for in a text of white space")
     return re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+
+
+def _values(name: str, values: Collection[object] | None) -> tuple[object, ...] | None:
+    if values is None:
+        return None
+    if isinstance(values, str | bytes) or not isinstance(values, Collection):
+        raise FilterInvalid(f"{name} is {values!r}; it has to be a list of values, or None for no condition")
+    return tuple(values)
+
+
+def _patterns(name: str, values: Collection[str] | None) -> tuple[str, ...] | None:
+    given = _values(name, values)
+    if given is None:
+        return None
+    found = tuple(one for one in given if isinstance(one, str))
+    if len(found) < len(given):
+        raise FilterInvalid(
+            f"{name} holds {next(one for one in given if not isinstance(one, str))!r}, which is no text"
+        )
+    return found
+
+
+def _ranges(name: str, values: Collection[Between] | None) -> tuple[Between, ...] | None:
+    given = _values(name, values)
+    if given is None:
+        return None
+    found = tuple(one for one in given if isinstance(one, Between))
+    if len(found) < len(given):
+        raise FilterInvalid(f"{name} holds {next(one for one in given if not isinstance(one, Between))!r}, which is no "
+                            "Between(first, last)")  # fmt: skip
+    return found
+
+
+def _surfaces(values: Collection[SurfaceClass] | None) -> frozenset[SurfaceClass] | None:
+    given = _values("surfaces", values)
+    if given is None:
+        return None
+    if wrong := [one for one in given if one not in SURFACE_CLASSES]:
+        raise FilterInvalid(f"a place is one of {', '.join(SURFACE_CLASSES)}, not {wrong[0]!r}")
+    return frozenset(one for one in SURFACE_CLASSES if one in given)
 
 
 def _about(session: Session, tools: Sequence[str]) -> frozenset[int]:

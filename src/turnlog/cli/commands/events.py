@@ -7,24 +7,28 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from turnlog.events import Vocabulary
 from turnlog.log import AnyEvent
 from turnlog.log.rows import PackedRun
 from turnlog.store import StoredSession
 from turnlog.store.formats import FORMATS
-from turnlog.views import AddressUnknown, resolve
+from turnlog.views import AddressUnknown, WindowInvalid, resolve
 from turnlog.views.address import EventAddress
 from turnlog.views.filters import SURFACE_CLASSES, EventFilter
 from turnlog.views.resolve import turn_of
 from turnlog.views.rows import events_of, slots
+from turnlog.views.windows import WIDEST, window_edges
 
 from ..json_views import header_line_of, wire_line
 from ..opening import Which, open_session
 from ..places import address_of, turn_number
 from ..problems import WrongUsage
 from ..screen import Screen, Styled
+
+DEFAULT_WIDTH: Final = 5
+"""Events that ``--around`` shows on either side unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Filter:
     text: str | None = None
     errors: bool = False
     surfaces: tuple[str, ...] = ()
+    around: str | None = None
+    width: int | None = None
 
     def rest(self, session: StoredSession) -> EventFilter | None:
         """What is wanted besides type, place and time, or None for everything. Raises :class:`WrongUsage`."""
@@ -77,6 +83,8 @@ def events(screen: Screen, which: Which, wanted: Filter, *, header: bool, as_jso
     """Print stored events; what other writers wrote and cannot follow the log comes after it."""
     if header and not as_json:
         raise WrongUsage("--header goes with --json: it makes a log of the lines")
+    if wanted.width is not None and wanted.around is None:
+        raise WrongUsage("--window goes with --around: it says how many events before and after that place")
     patterns = wanted.patterns()
     turn = None if wanted.turn is None else turn_number(wanted.turn)
     period = screen.clock.period(wanted.since, wanted.until)
@@ -87,8 +95,9 @@ def events(screen: Screen, which: Which, wanted: Filter, *, header: bool, as_jso
         _print_header(screen, session)
     shown = found if wanted.limit is None else islice(found, wanted.limit)
     count = _print_json(screen, shown) if as_json else _print(screen, session, shown)
-    if wanted.limit is not None and next(found, None) is not None:
-        screen.hint(f"there are more than {wanted.limit}; raise --limit, or go on with --from")
+    if wanted.limit is not None and (more := next(found, None)) is not None:
+        on = "" if more.branch is not None else f", or go on with --from @{more.event.seq}"
+        screen.hint(f"there are more than {wanted.limit}; raise --limit{on}")
     elif not count and wanted.limit != 0:
         screen.nothing("no event matches" if len(session.events) else "the log holds no events")
 
@@ -120,6 +129,10 @@ class _Search:
         self._rest = wanted.rest(session)
         self._first = 0 if wanted.start is None else _edge(session, wanted.start)[0]
         self._last = None if wanted.stop is None else _edge(session, wanted.stop)[1]
+        if wanted.around is not None:
+            first, last = _around(session, wanted.around, DEFAULT_WIDTH if wanted.width is None else wanted.width)
+            self._first = max(self._first, first)
+            self._last = last if self._last is None else min(self._last, last)
 
     def all(self) -> Iterator[Found]:
         return chain(self._in_log(), self._in_branches())
@@ -172,6 +185,15 @@ def _edge(session: StoredSession, text: str) -> tuple[int, int]:
         return address.seq, address.seq
     target = resolve(session, address)
     return target.first, target.last
+
+
+def _around(session: StoredSession, text: str, width: int) -> tuple[int, int]:
+    """First and last seq of the window around an address, which has to be in the log."""
+    try:
+        first, last, _target = window_edges(session, address_of(text), before=width, after=width)
+    except WindowInvalid:
+        raise WrongUsage(f"--window takes a whole number of events from 0 to {WIDEST}, not {width}") from None
+    return first, last
 
 
 def _print_header(screen: Screen, session: StoredSession) -> None:
