@@ -61,6 +61,18 @@ def test_the_title_is_the_last_one_given_and_else_the_first_prompt(tmp_path: Pat
     }
 
 
+def test_a_title_that_a_person_gave_counts_more_than_a_summary(tmp_path: Path) -> None:
+    project = tmp_path / ".claude/projects/-w"
+    summary = {"type": "summary", "summary": "Of another talk", "leafUuid": "x"}
+    made = {"type": "ai-title", "aiTitle": "Made", "sessionId": "s-1"}
+    write(project / "a.jsonl", summary, PROMPT, {"type": "custom-title", "customTitle": "Mine"}, made, summary)
+    write(project / "b.jsonl", summary, PROMPT, made, summary)
+    write(project / "c.jsonl", summary, PROMPT)
+    assert {one.path.name: one.title for one in discover(tmp_path)} == {
+        "a.jsonl": "Mine", "b.jsonl": "Made", "c.jsonl": "Of another talk",
+    }  # fmt: skip
+
+
 def test_a_codex_title_passes_over_context_that_nobody_typed(tmp_path: Path) -> None:
     said = [
         {"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"text": text}]}}

@@ -34,6 +34,8 @@ _TAIL: Final = 16 << 10
 """Bytes of its end in which later titles are."""
 _TITLE: Final = 200
 """Characters of a first prompt that serve as a title."""
+_WEIGHTS: Final = {"custom-title": 3, "ai-title": 2, "summary": 1}
+"""What a title of Claude Code's counts; a summary may be of the session that this one goes on with."""
 _SHORTEST: Final = 4
 """Characters that a beginning of an id has at least."""
 _ROLLOUT: Final = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-")
@@ -180,6 +182,7 @@ class _Look:
         self._prompt: str | None = None
         self._first_user: str | None = None  # what the model was told first may be context that nobody typed
         self._title: str | None = None
+        self._weight = 0
         self._done = False
 
     id: str | None
@@ -214,7 +217,13 @@ class _Look:
             return
         value = _object(line)
         if value is not None:
-            self._title = title_of(value) or self._title
+            self._entitle(value)
+
+    def _entitle(self, value: Mapping[str, Any]) -> None:
+        """A title that a person gave counts more than one that a program made, and a later one more than an earlier."""
+        title, weight = title_of(value), _WEIGHTS.get(str(value.get("type")), 0)
+        if title is not None and weight >= self._weight:
+            self._title, self._weight = title, weight
 
     def _claude(self, value: Mapping[str, Any]) -> None:
         agent = value.get("agentId") if value.get("isSidechain") is True else None
@@ -225,7 +234,7 @@ class _Look:
         if self.parent is None and isinstance(origin, dict):
             self.parent = _text(origin.get("sessionId"))
         self.cwd = self.cwd or _text(value.get("cwd"))
-        self._title = title_of(value) or self._title
+        self._entitle(value)
         if value.get("type") == "user" and value.get("isMeta") is not True and self._prompt is None:
             message = value.get("message")
             self._prompt = _first_words(message.get("content")) if isinstance(message, dict) else None
