@@ -337,7 +337,7 @@ def _interruptible() -> Iterator[None]:
 def _rest(seconds: float) -> None:
     """Wait; raises :class:`OutputGone` as soon as nobody reads the output any more, also when nothing is printed."""
     try:
-        output = sys.stdout.fileno()
+        output = sys.__stdout__.fileno()  # type: ignore[union-attr]  # sys.stdout is what help is collected in
         poller = select.poll()
     except (AttributeError, OSError, ValueError):
         time.sleep(seconds)
