@@ -170,15 +170,12 @@ class ClaudeMapper:
         message = as_object(value.get("message"))
         content = message.get("content")
         blocks = [content] if isinstance(content, str) else as_list(content)
-        raws = elements(record.kept("message", "content"))
-        results = [one for one in blocks if _is_result(one)]
+        results = [as_object(one) for one in blocks if _is_result(one)]
         if not isinstance(content, str | list) or not blocks:
             self._keep(record, origin, "claude-code/user")
             return
-        for place, block in enumerate(blocks):
-            if _is_result(block):
-                raw = raws[place] if place < len(raws) else b""
-                self._result(record, block, raw, origin, alone=len(results) == 1)
+        for block in results:
+            self._result(record, block, origin, alone=len(results) == 1)
         rest = [one for one in blocks if not _is_result(one)]
         if rest:
             self._message(value, tuple(self._blocks(rest, origin)), origin, beside_results=bool(results))
@@ -231,7 +228,7 @@ class ClaudeMapper:
                 "rewinds", "prompts that take back turns before them: those are shown, and replaced", lost=False
             )
 
-    def _result(self, record: Record, block: Object, raw: bytes, origin: From, *, alone: bool) -> None:
+    def _result(self, record: Record, block: Object, origin: From, *, alone: bool) -> None:
         call_id = text_of(block.get("tool_use_id")) or f"no-id-line-{origin.line}"
         content = block.get("content")
         listed = [content] if isinstance(content, str) else as_list(content)
@@ -285,7 +282,7 @@ class ClaudeMapper:
         key = text_of(message.get("id")) or text_of(value.get("requestId")) or f"claude-code-line-{origin.line}"
         provider = "claude-code" if model == _SYNTHETIC else PROVIDER
         step = self._builder.answer(key, ModelSource(provider, model), origin)
-        raws = elements(record.kept("message", "content"))
+        raws = elements(record.kept("message", "content")) if b"tool_use" in record.raw else []
         for place, block in enumerate(content):
             made, side = _answer_block(as_object(block), raws[place] if place < len(raws) else b"", origin, place)
             self._builder.block(step, made, side, origin)

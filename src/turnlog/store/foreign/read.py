@@ -104,27 +104,31 @@ class ForeignReader:
     # -- lines --------------------------------------------------------------------------------------------------
 
     def _line(self, line: bytes, number: int, offset: int, block: Block) -> None:
-        place = block.place(self._source.name, number, offset)
         size = len(line)
         if number == 1 and line.startswith(_BOM):
-            self._note("bom", "the file begins with a byte order mark, which was skipped.", "note", place)
+            self._note(
+                "bom", "the file begins with a byte order mark, which was skipped.", "note", block, number, offset
+            )
             line = line[3:]
         if line.endswith(b"\r"):
-            self._note("crlf", "lines end in CR LF; the CR is skipped.", "note", place)
+            self._note("crlf", "lines end in CR LF; the CR is skipped.", "note", block, number, offset)
         text = line.strip(_PADDING)
         if not text and b"\0" not in line:
-            self._note("blank-line", "blank lines are skipped.", "note", place)
+            self._note("blank-line", "blank lines are skipped.", "note", block, number, offset)
             return
         if b"\0" in line:
-            self._note("nul-bytes", "there are NUL bytes between the records; what they took the place of is lost.",
-                       "fault", place)  # fmt: skip
+            lost = "there are NUL bytes between the records; what they took the place of is lost."
+            self._note("nul-bytes", lost, "fault", block, number, offset)
         reason = self._record(text, number)
         if reason is None:
             return
         if text and not block.text.endswith(b"\n") and offset + size >= block.offset + len(block.text):
-            self.torn = Torn(offset, size, f"the last {size} bytes are a record that was not finished")
+            at = block.place(self._source.name, number, offset).offset or 0
+            self.torn = Torn(at, size, f"the last {size} bytes are a record that was not finished")
             return
-        self._unreadable(text, number, reason, place, size)
+        self._keep_unreadable(text, number, reason, size)
+        told = f"line {number} is no record ({reason}); it is kept as it is."
+        self._note("unreadable-line", told, "fault", block, number, offset, once=False)
 
     def _record(self, text: bytes, number: int) -> str | None:
         """Map a line; why it cannot be, or None."""
@@ -140,22 +144,23 @@ class ForeignReader:
         self._mapper.take(Record(number, text, value, time))
         return None
 
-    def _unreadable(self, text: bytes, number: int, reason: str, place: Place, size: int) -> None:
+    def _keep_unreadable(self, text: bytes, number: int, reason: str, size: int) -> None:
         said: dict[str, object] = {"reason": reason, "bytes": size}
         try:
             said["text"] = text.decode()
         except UnicodeDecodeError:
             said["base64"] = b64encode(text).decode()
         self._builder.keep(UNREADABLE, dump(said), From(number, None))
-        finding = f"line {number} is no record ({reason}); it is kept as it is."
-        self._note("unreadable-line", finding, "fault", place, once=False)
 
     # -- findings -----------------------------------------------------------------------------------------------
 
-    def _note(self, code: str, text: str, severity: Severity, place: Place, *, once: bool = True) -> None:
+    def _note(
+        self, code: str, text: str, severity: Severity, block: Block, line: int, offset: int, *, once: bool = True
+    ) -> None:
         if once and code in self._noted:
             return
         self._noted.add(code)
+        place = block.place(self._source.name, line, offset)
         self.findings.append(Finding(code=code, severity=severity, text=text, place=place))
 
     def _container(self) -> None:
