@@ -8,6 +8,7 @@ from .address import Address, AddressAmbiguous, AddressError, AddressInvalid, Ad
 from .attempt import Attempt
 from .attempts import attempts
 from .bounds import Between
+from .buckets import Buckets
 from .call import Call
 from .context import Context, context
 from .corpus import Branch, Lineage, SessionRecord, filter_sessions, lineage, session_records
@@ -16,6 +17,7 @@ from .filters import EventFilter
 from .normal import Divergence, NormalEvent, first_divergence, normal_events
 from .outline import Outline, outline
 from .playback import Frame, Playback, PlayState, playback
+from .prices import Cost, PricesInvalid, PriceTable
 from .projectors import TIMELINE, TRANSCRIPT, Mark, Said
 from .provenance import Provenance
 from .queries import TurnEvents, call, calls, sources, turn
@@ -35,6 +37,7 @@ from .streams import TimedChunk
 from .structure import AttemptView, StepView, Structure, TurnView, structure
 from .timing import Timing
 from .trace import Trace, trace
+from .usage import Charge, Tally, Usage, usage
 from .windows import Page, Window, documents, event_records, page, select, surface_events, window
 
 __all__ = [
@@ -49,8 +52,11 @@ __all__ = [
     "AttemptView",
     "Between",
     "Branch",
+    "Buckets",
     "Call",
+    "Charge",
     "Context",
+    "Cost",
     "CursorInvalid",
     "CursorStale",
     "Diff",
@@ -68,6 +74,8 @@ __all__ = [
     "Page",
     "PlayState",
     "Playback",
+    "PriceTable",
+    "PricesInvalid",
     "Provenance",
     "QueryError",
     "Said",
@@ -76,12 +84,14 @@ __all__ = [
     "SourceConflict",
     "StepView",
     "Structure",
+    "Tally",
     "Target",
     "TimedChunk",
     "Timing",
     "Trace",
     "TurnEvents",
     "TurnView",
+    "Usage",
     "Window",
     "WindowInvalid",
     "attempts",
@@ -107,5 +117,6 @@ __all__ = [
     "surface_events",
     "trace",
     "turn",
+    "usage",
     "window",
 ]

@@ -26,6 +26,7 @@ from turnlog.events import (
     StepStart,
     TurnEnd,
     TurnEndReason,
+    UsageChunk,
     thaw,
 )
 from turnlog.events.lenient import Mismatch, convert
@@ -123,7 +124,7 @@ class _Builder:
 
     def _chunk(self, slot: Slot) -> None:
         self._step_is_over = False
-        if self._current.finish is not None:
+        if self._current.finish is not None and not self._is_late_usage(slot):
             self._cut()
         if not self._current.parts and not self._in_step:
             data = slot.row.unpack() if isinstance(slot.row, PackedRun) else slot.row.data
@@ -132,6 +133,11 @@ class _Builder:
         chunk = single_chunk(slot)
         if isinstance(chunk, Finish):
             self._current.finish = chunk.reason
+
+    def _is_late_usage(self, slot: Slot) -> bool:
+        """Whether it is a figure that came after the finish of an answer: the same request, not the next one's."""
+        failed = isinstance(self._current.finish, FinishError)
+        return not failed and isinstance(single_chunk(slot), UsageChunk)
 
     def _at(self, turn: int, step: int) -> None:
         if (turn, step) != (self._turn, self._step):
