@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -155,13 +154,17 @@ def test_it_ends_at_the_moment_and_shows_nothing_after_it(
     lines = log(turn(), step(), user(), step_end(), end(reason=FAILED), turn(2)).splitlines(keepends=True)
     path = tmp_path / "session.jsonl"
     path.write_bytes(b"".join(lines[:3]))
-    monkeypatch.setattr("turnlog.cli.commands.tail.IDLE", 0.3)
-    last = 7 if moment != "idle" else 6
+    pending = lines[3:7] if moment != "idle" else lines[3:6]
+
+    def rest(_seconds: float) -> None:
+        """The first time that there is nothing new."""
+        append(path, b"".join(pending))
+        pending.clear()
+
+    monkeypatch.setattr("turnlog.cli.commands.tail.IDLE", 0.0)
+    monkeypatch.setattr("turnlog.cli.commands.tail._rest", rest)
     with writer(tmp_path):
-        later = threading.Timer(0.3, append, (path, b"".join(lines[3:last])))
-        later.start()
         shown = run("tail", path, "--until", moment)
-        later.join()
     assert shown.code == 0
     assert shown.out.rstrip().splitlines()[-1].startswith("[turn/end] turn=1")
 
