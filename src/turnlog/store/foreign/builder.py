@@ -10,8 +10,8 @@ prompt ──→ turn/end, turn/start, …
 ```
 
 A foreign file writes an answer piece by piece, with results in between. So one step is held back until the next one, a
-prompt or the end of the file: never more than that is kept waiting. Boundaries that no record states are inferred, and
-noted as such in :class:`~turnlog.store.foreign.origins.Origins`.
+prompt or the end of the file, and what follows it until it is clear whose that is. Boundaries that no record states are
+inferred, and noted as such in :class:`~turnlog.store.foreign.origins.Origins`.
 """
 
 from __future__ import annotations

@@ -32,15 +32,13 @@ from turnlog.events import (
     UserSource,
 )
 from turnlog.events.lossless import freeze
-from turnlog.events.value import Opaque
 
 from .builder import UNRECORDED, Builder
 from .images import data_url, image_block
 from .record import Object, Record, as_list, as_object, count_of, elements, json_text, text_of
-from .session import About, keep_image
+from .session import About, keep_image, opaque_block
 from .step import From
 
-_TYPED: Final = frozenset({"text", "image", "reasoning", "tool-call", "tool-result"})
 _CONVERSATION: Final = frozenset(
     {"messages", "tools", "functions", "model", "usage", "id", "created", "parallel_tool_calls"}
 )
@@ -218,17 +216,15 @@ class ChatMapper:
                     yield TextBlock(part["text"])
                 case "image_url":
                     yield self._image(part, origin)
-                case str(kind) if kind:
-                    yield _opaque(kind, part)
                 case _:
-                    yield Opaque("chat", {"type": "chat", "value": one})
+                    yield opaque_block("chat", one)
 
     def _image(self, part: Object, origin: From) -> Block:
         url = as_object(part.get("image_url")).get("url")
         inline = data_url(url) if isinstance(url, str) else None
         made = None if inline is None else image_block(*inline)
         if made is None or inline is None:
-            return _opaque("image_url", part)
+            return opaque_block("chat", part)
         keep_image(self._builder, made, inline[1], origin)
         return made
 
@@ -256,7 +252,3 @@ def _schema(function: Object) -> ToolSchema | None:
         return None
     parameters = function.get("parameters")
     return ToolSchema(name, text_of(function.get("description")) or "", freeze(parameters if parameters else {}))
-
-
-def _opaque(kind: str, part: Object) -> Opaque:
-    return Opaque(kind, part) if kind not in _TYPED else Opaque(f"chat-{kind}", {**part, "type": f"chat-{kind}"})

@@ -44,13 +44,12 @@ from turnlog.events import (
 )
 from turnlog.events.lossless import freeze
 from turnlog.events.reasons import CancelledByUser
-from turnlog.events.value import Opaque
 
 from .builder import Builder
 from .images import image_block
 from .places import title_of
 from .record import Object, Record, as_list, as_object, count_of, elements, json_text, member, text_of
-from .session import About, event_name, keep_image
+from .session import About, event_name, keep_image, opaque_block
 from .step import From
 
 PROVIDER: Final = "anthropic"
@@ -251,10 +250,8 @@ class ClaudeMapper:
                     yield TextBlock(said["text"])
                 case "image":
                     yield self._image(said, origin)
-                case str(kind) if kind:
-                    yield _opaque(kind, said)
                 case _:
-                    yield Opaque("claude-code", {"type": "claude-code", "value": block})
+                    yield opaque_block("claude-code", block)
 
     def _image(self, block: Object, origin: From) -> Block:
         source = as_object(block.get("source"))
@@ -264,7 +261,7 @@ class ClaudeMapper:
             if made is not None:
                 keep_image(self._builder, made, data, origin)
                 return made
-        return _opaque("image", block)
+        return opaque_block("claude-code", block)
 
     # -- assistant records --------------------------------------------------------------------------------------
 
@@ -378,22 +375,8 @@ def _answer_block(block: Object, raw: bytes, origin: From, place: int) -> tuple[
             id = text_of(block.get("id")) or f"no-id-line-{origin.line}-{place}"
             stored = member(raw, "input").decode(errors="surrogatepass")
             return ToolCallBlock(id, block["name"], stored or json_text(block.get("input", {}))), None
-        case str(kind) if kind:
-            return _opaque(kind, block), None
         case _:
-            return Opaque("claude-code", {"type": "claude-code", "value": dict(block)}), None
-
-
-_TYPED: Final = frozenset({"text", "image", "reasoning", "tool-call", "tool-result"})
-
-
-def _opaque(kind: str, block: Object) -> Opaque:
-    """A block of another kind, kept whole; one that only has the name of a kind of ours gets another name."""
-    return (
-        Opaque(kind, block)
-        if kind not in _TYPED
-        else Opaque(f"claude-code-{kind}", {**block, "type": f"claude-code-{kind}"})
-    )
+            return opaque_block("claude-code", dict(block)), None
 
 
 def _is_result(block: Any) -> bool:

@@ -15,7 +15,7 @@ items have no common id: an item of the model's that follows a result, or a coun
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from turnlog.events import (
@@ -47,13 +47,12 @@ from turnlog.events import (
 )
 from turnlog.events.lossless import freeze
 from turnlog.events.reasons import CancelledByUser
-from turnlog.events.value import Opaque
 
 from .builder import UNRECORDED, Builder
 from .images import data_url, image_block
 from .places import spawned_by, title_of
 from .record import NOTHING, Object, Record, as_list, as_object, count_of, json_text, text_of
-from .session import About, event_name, keep_image
+from .session import About, event_name, keep_image, opaque_block
 from .step import From
 
 _FORK_BURST_MS: Final = 1000
@@ -173,7 +172,7 @@ class CodexMapper:
         elif kind in _RESULTS:
             self._result(item, origin)
         elif kind in _SERVER:
-            self._block(_opaque(item), None, origin)
+            self._block(opaque_block("codex", item), None, origin)
         else:
             self._keep(record, origin, event_name("codex", "response-item", kind))
 
@@ -208,16 +207,14 @@ class CodexMapper:
                     yield TextBlock(part["text"])
                 case "input_image" if isinstance(part.get("image_url"), str):
                     yield self._image(part, origin)
-                case str(kind) if kind:
-                    yield _opaque(part)
                 case _:
-                    yield Opaque("codex", {"type": "codex", "value": one})
+                    yield opaque_block("codex", one)
 
     def _image(self, part: Object, origin: From) -> Block:
         inline = data_url(part["image_url"])
         made = None if inline is None else image_block(*inline)
         if made is None or inline is None:
-            return _opaque(part)
+            return opaque_block("codex", part)
         keep_image(self._builder, made, inline[1], origin)
         return made
 
@@ -400,14 +397,6 @@ def _call(item: Object, origin: From) -> ToolCallBlock | None:
             return ToolCallBlock(id, "tool_search", json_text(item.get("arguments", {})))
         case _:
             return None
-
-
-_TYPED: Final = frozenset({"text", "image", "reasoning", "tool-call", "tool-result"})
-
-
-def _opaque(part: Mapping[str, Any]) -> Opaque:
-    kind = part["type"]
-    return Opaque(kind, part) if kind not in _TYPED else Opaque(f"codex-{kind}", {**part, "type": f"codex-{kind}"})
 
 
 def _failure(event: Object) -> Failure:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from turnlog.events.blocks import ImageBlock
 from turnlog.events.lossless import dump
+from turnlog.events.value import Opaque
 
 from .builder import Builder
 from .step import From
@@ -17,6 +18,7 @@ IMAGE: Final = "foreign/image"
 UNREADABLE: Final = "foreign/unreadable-line"
 """The event that holds a line that is no JSON object: ``{reason, text}``, or ``{reason, base64}``."""
 
+_TYPED: Final = frozenset({"text", "image", "reasoning", "tool-call", "tool-result"})
 _ODD: Final = re.compile(r"[^a-z0-9]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LONGEST: Final = 60
@@ -44,6 +46,17 @@ def event_name(program: str, *kinds: Any) -> str:
 
 def _word(text: str) -> str:
     return _ODD.sub("-", _CAMEL.sub("-", text[:_LONGEST]).lower()).strip("-") or "record"
+
+
+def opaque_block(program: str, block: Any) -> Opaque:
+    """A block of a kind that logs do not have, kept whole. One that has the name of a kind of ours, and not its shape,
+    gets the program's name before it; what is no block at all becomes one."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(kind, str) or not kind:
+        return Opaque(program, {"type": program, "value": block})
+    if kind not in _TYPED:
+        return Opaque(kind, block)
+    return Opaque(f"{program}-{kind}", {**block, "type": f"{program}-{kind}"})
 
 
 def keep_image(builder: Builder, block: ImageBlock, data: str, origin: From) -> None:
