@@ -18,6 +18,7 @@ from tests.store.logs import Log, frame, joined
 from turnlog.log import AnyEvent
 from turnlog.store import Follower, LogCorrupt, SessionNotFound, load
 from turnlog.store.liveness import LOCK_NAME
+from turnlog.views import Playback
 
 
 @contextmanager
@@ -203,6 +204,29 @@ def test_events_can_be_awaited(path: Path) -> None:
 
     with writer(path.parent) as end:
         assert anyio.run(main, end) == list(range(len(lines) - 1))
+
+
+def test_a_session_that_is_being_written_can_be_played(path: Path) -> None:
+    """All of it, also what came between the last look and the end of the writer."""
+    lines = words().lines(packed=False)
+    path.write_bytes(joined(lines[:4]))
+
+    async def main(end: Callable[[], None]) -> list[tuple[int, int]]:
+        follower = Follower(path)
+        played = Playback(follower.session, speed=0)
+        found = []
+        async for shown in played.play(more=follower.growth(interval=0.001)):
+            found.append((shown.seq, played.state.length))
+            if shown.seq == 2:
+                append(path, joined(lines[4:20]))
+            if shown.seq == 18:
+                append(path, joined(lines[20:]))
+                end()
+        assert follower.ended
+        return found
+
+    with writer(path.parent) as end:
+        assert anyio.run(main, end) == [(seq, seq + 1) for seq in range(len(lines) - 1)]
 
 
 # -- files that are swapped -----------------------------------------------------------------------------------------

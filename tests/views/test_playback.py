@@ -179,8 +179,10 @@ def test_an_end_before_the_start_and_places_that_do_not_exist_are_refused() -> N
     played = Playback(log)
     with pytest.raises(AddressUnknown):
         played.seek("@77")
-    with pytest.raises(IndexError, match="10 frames"):
+    with pytest.raises(IndexError, match="up to frame 10; 11 lies behind it"):
         played.seek(11)
+    with pytest.raises(IndexError, match="up to frame 4; @7 lies behind it"):
+        Playback(log, until="@3").seek("@7")
     with pytest.raises(ValueError, match="granularity"):
         Playback(log, granularity="word")  # type: ignore[arg-type]
 

@@ -13,7 +13,7 @@ other, which settles what its tail is.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -104,7 +104,13 @@ class Follower:
 
     def settle(self) -> None:
         """Take the log as it is now for the whole of it, its tail included. Raises what ``load`` raises."""
-        self._renew(load(self.path, vocabulary=self._vocabulary))
+        self._read_on()  # whoever plays the session that grows gets all but an unfinished tail
+        read = self._log if self._reading.log is self._log and self._known is None else None
+        whole = load(self.path, vocabulary=self._vocabulary)
+        if read is None or len(whole) < read.rows.length:
+            self._renew(whole)
+        else:
+            self.session = whole  # the same file: what was given of it stands
         self.ended = True
         if len(self.session) < self._next:
             last = len(self.session)
@@ -127,6 +133,22 @@ class Follower:
                 if self.ended:
                     return
                 await anyio.sleep(interval)
+
+    def growth(self, interval: float = INTERVAL) -> Callable[[], Awaitable[bool]]:
+        """What waits until the present ``session`` has grown, and says False when it will not grow any more: the writer
+        is gone, or the log was replaced and ``session`` is another object. *interval* is in seconds."""
+        session = self.session
+
+        async def grown() -> bool:
+            length = len(session)
+            while self.session is session and not self.ended:
+                self.poll()
+                if len(session) > length:
+                    return True
+                await anyio.sleep(interval)
+            return False
+
+        return grown
 
     # -- looking ------------------------------------------------------------------------------------------------
 

@@ -130,14 +130,16 @@ class Playback:
     def seek(self, to: Target | Frame | str | int) -> None:
         """Go to the first frame of an address, or to a frame: it is taken next, without a wait before it.
 
-        Raises :class:`~turnlog.views.AddressError`, or ``IndexError`` for a number that no frame has.
+        Raises :class:`~turnlog.views.AddressError`, or ``IndexError`` for a place behind the end of what is played.
         """
+        self._timeline.catch_up()
         number = to.number if isinstance(to, Frame) else to if isinstance(to, int) else None
         if number is None:
             assert not isinstance(to, int | Frame)
             number = self._number_of(_target(self.session, to))
-        elif not 0 <= number <= self.stop:
-            raise IndexError(f"session {self.session.id} has {self.stop} frames; there is no frame {number}")
+        if not 0 <= number <= self.stop:
+            told = to if isinstance(to, int) else to.address if isinstance(to, Frame) else _named(to)
+            raise IndexError(f"session {self.session.id} is played up to frame {self.stop}; {told} lies behind it")
         self._place(number)
         self._shown = None
         self._moves += 1
