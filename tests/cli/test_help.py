@@ -21,7 +21,7 @@ COMMANDS = (
     *("ls", "show", "events", "messages", "turn", "call", "sources", "replay", "tail", "verify"),
     *("context", "diff", "fork"),
     *("trace",),
-    *("rerun", "search", "index"),
+    *("rerun", "search", "index", "usage"),
     *("repair", "convert", "compress", "decompress", "redact", "rm"),
 )
 

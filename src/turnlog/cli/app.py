@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import asking, comparing, finding, keeping, rerunning, working
+from . import asking, billing, comparing, finding, keeping, rerunning, working
 from .completion import event_types, session_ids
 from .opening import Which, split_words
 from .options import AsJson, AsStored, Latest, Limit, Roots, SessionName, Since, Until, screen_of
@@ -413,6 +413,7 @@ comparing.add_commands(app)
 asking.add_commands(app)
 rerunning.add_commands(app)
 finding.add_search(app)
+billing.add_commands(app)
 keeping.add_commands(app)
 
 

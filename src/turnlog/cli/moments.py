@@ -44,6 +44,13 @@ class Clock:
         text = when.isoformat(timespec="milliseconds")
         return f"{text[:-6]}Z" if text.endswith("+00:00") else text
 
+    def day(self, ms: int) -> str:
+        """The day of a moment (epoch ms) in the zone, ``2026-01-31``; nothing when no calendar has it."""
+        try:
+            return (EPOCH + timedelta(milliseconds=ms)).astimezone(self._zone).date().isoformat()
+        except (OverflowError, ValueError, OSError):
+            return ""
+
     def period(self, since: str | None, until: str | None) -> Period:
         """What ``--since`` and ``--until`` mean: dates, RFC 3339 times or ages. Raises :class:`WrongUsage`."""
         first = None if since is None else self._moment("--since", since, 0)
