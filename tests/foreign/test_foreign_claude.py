@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import turnlog
 from tests.foreign.files import (
@@ -252,6 +253,17 @@ def test_a_fork_marks_what_it_inherited() -> None:
     assert session.header.seed_length == 7
     assert session.event(7).type == "session/end-seed"
     assert [message for _role, message in shown(session)][-2:] == ["Now by colour.", "Done."]
+
+
+def test_a_resumed_session_that_begins_with_copies_has_the_id_of_its_file(tmp_path: Path) -> None:
+    copies = [said("u", "go"), answered("a", "m", words("done"), usage={"input_tokens": 5, "output_tokens": 7})]
+    own = [{**said("v", "more", "a"), "sessionId": "s-2"}, {**answered("b", "n", words("fine")), "sessionId": "s-2"}]
+    path = tmp_path / "s-2.jsonl"
+    path.write_bytes(lines(*copies, *own))
+    session = turnlog.load(path)
+    assert (session.id, session.header.parent_session, session.header.seed_length) == ("s-2", "s-1", 7)
+    assert session.event(7).type == "session/end-seed"
+    assert [message for _role, message in shown(session)] == ["go", "done", "more", "fine"]
 
 
 def test_an_open_call_at_the_end_is_left_open() -> None:

@@ -42,6 +42,11 @@ def test_sessions_of_both_programs_are_found_newest_first(tmp_path: Path) -> Non
     assert all(one.problem is None for one in found)
 
 
+def test_a_resumed_session_has_the_id_of_its_file_and_names_the_one_before(tmp_path: Path) -> None:
+    write(tmp_path / ".claude/projects/-w/s-2.jsonl", PROMPT, {**PROMPT, "sessionId": "s-2", "uuid": "u-2"})
+    assert [(one.id, one.parent) for one in discover(tmp_path)] == [("s-2", "s-1")]
+
+
 def test_a_sub_agent_file_has_its_own_id_and_names_its_session(tmp_path: Path) -> None:
     agent = {**PROMPT, "isSidechain": True, "agentId": "a1b2"}
     write(tmp_path / ".claude/projects/-w/agent-a1b2.jsonl", agent)

@@ -86,8 +86,8 @@ class ClaudeMapper:
     def take(self, record: Record) -> None:
         """Map one record."""
         value = record.value
-        self._identity(value)
         origin = From(record.line, record.time, text_of(value.get("uuid")))
+        self._identity(value, origin)
         if self._is_repeated(record, origin):
             self._keep(record, origin, "claude-code/repeated")
             return
@@ -117,9 +117,13 @@ class ClaudeMapper:
 
     # -- the session --------------------------------------------------------------------------------------------
 
-    def _identity(self, value: Object) -> None:
-        about = self._about
-        about.id = about.id or text_of(value.get("sessionId"))
+    def _identity(self, value: Object, origin: From) -> None:
+        about, said = self._about, text_of(value.get("sessionId"))
+        if about.id is None:
+            about.id = said
+        elif said == about.named and said is not None and about.id != said and not about.subagent:
+            about.parent, about.id = about.id, said  # a resumed session begins with copies of the one before
+            about.seed = self._builder.seed(origin)
         about.cwd = about.cwd or text_of(value.get("cwd"))
 
     def _is_agent(self, value: Object) -> bool:

@@ -144,7 +144,7 @@ def _entry(path: Path, place: Kind) -> ForeignEntry:
     problem = None
     if dialect is None:
         problem = "the file is empty" if not size else "its first records are of no program that is known here"
-    look = _Look(dialect.kind if dialect is not None else place)
+    look = _Look(dialect.kind if dialect is not None else place, _stem(path))
     for line in head.split(b"\n"):
         look.at(line)
     for line in tail.split(b"\n")[1:]:
@@ -175,8 +175,9 @@ def _stem(path: Path) -> str:
 class _Look:
     """What the records at a file's ends say about the session."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, named: str) -> None:
         self.kind: Kind = kind
+        self._named = named
         self.id = self.cwd = self.parent = None
         self.created: int | None = None
         self._prompt: str | None = None
@@ -209,7 +210,8 @@ class _Look:
             self._claude(value)
         else:
             self._chat(value)
-        self._done = bool(self.id and self.cwd and self._prompt and self.created)
+        own = self.kind != "claude-code" or self.id in (self._named, None) or self.parent is not None
+        self._done = bool(own and self.id and self.cwd and self._prompt and self.created)
 
     def at_end(self, line: bytes) -> None:
         """Take in a line of the end, where only titles count."""
@@ -230,6 +232,8 @@ class _Look:
         session = _text(value.get("sessionId"))
         if self.id is None and session:
             self.id, self.parent = (f"agent-{agent}", session) if isinstance(agent, str) else (session, None)
+        elif session == self._named and session != self.id and not isinstance(agent, str):
+            self.id, self.parent = session, self.id  # it begins with copies of the session that it goes on with
         origin = value.get("forkedFrom")
         if self.parent is None and isinstance(origin, dict):
             self.parent = _text(origin.get("sessionId"))

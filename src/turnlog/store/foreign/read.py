@@ -77,7 +77,7 @@ class ForeignReader:
         self.format: Final = format_of(dialect)
         self.origins: Final = Origins(dialect)
         self._builder = Builder(_event_kind(dialect, vocabulary), self.origins)
-        self._about = About()
+        self._about = About(named=_named(source.path))
         self._mapper = _MAPPERS[dialect.kind](self._builder, self._about)
         self._noted: set[str] = set()
         self._told = 0
@@ -185,7 +185,7 @@ class ForeignReader:
         about = self._about
         return SessionHeader(
             version=self.format.version,
-            id=about.id or _named(self._source.path) or "unknown",
+            id=about.id or about.named or "unknown",
             created_at=self._builder.first_time or 0,
             cwd=about.cwd,
             parent_session=about.parent,

@@ -34,6 +34,8 @@ class About:
     subagent: bool = False
     seed: int | None = None
     """How many leading events it inherited."""
+    named: str | None = None
+    """What the file is named for."""
     only_sidechains: bool = False
     """Whether the beginning of the file has no records but a sub-agent's."""
 
