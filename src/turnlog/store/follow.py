@@ -291,7 +291,8 @@ class _Reading:
         walk = walk_frames(data)
         damaged = walk.stop == "damaged" or (walk.stop != "end" and later_frame(data, walk.end) is not None)
         decompressor = Decompressor()
-        text, starts, at = self._text, [*self._starts], 0
+        parts, length = [self._text], len(self._text)
+        starts, at = [*self._starts], 0
         for number, frame in enumerate(walk.frames, self._frames + 1):
             if not frame.skippable:
                 try:
@@ -299,12 +300,14 @@ class _Reading:
                 except ValueError:
                     damaged = True
                     break
-                starts.append((self._offset + len(text), number, self._position + frame.start))
-                text += content
+                starts.append((self._offset + length, number, self._position + frame.start))
+                parts.append(content)
+                length += len(content)
             at = frame.end
         if damaged:
             load(self.path)  # which says what is wrong, and where
             return False
+        text = b"".join(parts)
         cut = text.rfind(b"\n") + 1
         if cut:
             self._feed(text[:cut], tuple(starts))
