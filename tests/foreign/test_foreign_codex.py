@@ -22,7 +22,7 @@ from turnlog.events import (
     UserMessage,
 )
 from turnlog.store import StoredSession
-from turnlog.views import structure
+from turnlog.views import attempts, structure
 
 META = codex("session_meta", id="c-1", timestamp="2026-04-02T08:00:00.000Z", cwd="/work")
 
@@ -55,6 +55,15 @@ def test_turns_are_those_that_the_file_states() -> None:
     assert session.origins is not None
     stated = [*session.select(TurnStart), *session.select(TurnEnd)]
     assert not any(session.origins.is_inferred(event.seq) for event in stated)
+
+
+def test_a_reconnection_is_a_retry_of_the_request_that_fails_or_succeeds_after_it() -> None:
+    tried = [one for one in attempts(opened("codex-full")) if one.turn == 3]
+    assert [(one.outcome, one.failure and one.failure.code) for one in tried] == [
+        ("failed", "UNKNOWN"), ("failed", "STREAM_CLOSED"),
+    ]  # fmt: skip
+    session = loaded(typed("hi"), happened("stream_error", message="Reconnecting... 2/5"), told("yes"))
+    assert [one.outcome for one in attempts(session)] == ["failed", "completed"]
 
 
 def test_items_are_divided_into_answers_by_results() -> None:

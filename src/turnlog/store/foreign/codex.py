@@ -15,6 +15,7 @@ items have no common id: an item of the model's that follows a result, or a coun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from turnlog.events import (
     FinishError,
     Interrupted,
     Json,
+    LlmRetry,
     Message,
     ModelSource,
     PluginSource,
@@ -59,6 +61,8 @@ _FORK_BURST_MS: Final = 1000
 """Within this time of its first line a fork writes the copies of its parent's lines, with new times."""
 _CONTEXT: Final = ("<", "# AGENTS.md")
 """How messages in the user's role begin that the program wrote."""
+_TRIES: Final = re.compile(r"\b(\d{1,6})/(\d{1,6})\b", re.ASCII)
+"""How a message says which try it is: ``Reconnecting... 2/5``."""
 _RESULTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"})
 _SERVER: Final = frozenset({"web_search_call", "image_generation_call", "code_interpreter_call", "file_search_call"})
@@ -262,6 +266,8 @@ class CodexMapper:
             said = {"title": title, "messageSeqs": [], "source": {"kind": "user"}}
             builder.fact(SessionTitle(value=freeze(said)), origin)
             return
+        elif kind == "stream_error" and (tried := _TRIES.search(str(event.get("message")))) is not None:
+            builder.fact(LlmRetry(value=freeze(self._retry(event, tried, origin))), origin._replace(id=None))
         elif kind == "error":
             failure = self._failure = _failure(event)
             chunk = AssistantChunk(turn=0, step=0, chunk=Finish(FinishError(failure)))
@@ -274,6 +280,16 @@ class CodexMapper:
         if reason is not None:
             self._close_answer()
             builder.end_turn(reason, origin)
+
+    def _retry(self, event: Object, tried: re.Match[str], origin: From) -> dict[str, Any]:
+        failure = _failure(event)
+        told: dict[str, Any] = {"message": failure.message, "code": failure.code}
+        if failure.status is not None:
+            told["status"] = failure.status
+        return {
+            "retryId": f"codex-line-{origin.line}", "provider": self._provider, "mode": "normal", "policyKey": "codex",
+            "retry": int(tried[1]), "maxRetries": int(tried[2]), "delayMs": 0, "failure": told,
+        }  # fmt: skip
 
     def _end(self, event: Object) -> TurnEndReason | None:
         match event.get("type"):
