@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -58,8 +58,12 @@ class CallScan:
         self._steps: dict[_Place, _Parts] = {}
         self._border = first  # chunks before it belong to an earlier answer
         end = len(session) if stop is None else stop
-        for event in session.rows.gather(index_of(session).parts_between(first, end)):
-            self._read(event)
+        parts = session.rows.gather(index_of(session).parts_between(first, end))
+        for at in range(len(parts)) if self._needle is None else self._naming(parts):
+            if self._needle is not None:
+                self._border = _answer_before(parts, at, first)
+            self._read(parts[at])
+        self._border = _answer_before(parts, len(parts), first)
         if end >= len(session):
             for event in closed(session, as_stored=as_stored):
                 self._read(event)
@@ -82,11 +86,8 @@ class CallScan:
 
     def _read(self, row: AnyEvent) -> None:
         if row.type == "assistant/message":
-            if self._concerns(row):
-                self._message(row)
+            self._message(row)
             self._border = row.seq
-        elif not self._concerns(row):
-            return
         elif row.type == "tool/call":
             if isinstance(row.data, ToolCall) and self._wants(row.data.call_id):
                 self._parts(row.data.turn, row.data.step, row.data.call_id).starts.append(row)
@@ -95,12 +96,11 @@ class CallScan:
             if self._wants(call_id):
                 self._parts(row.data.turn, row.data.step, call_id).results.append(row)
 
-    def _concerns(self, event: AnyEvent) -> bool:
-        """Whether the stored text can name the id at all."""
-        if self._needle is None:
-            return True
-        raw = event.raw
-        return self._needle in raw or b"\\u" in raw
+    def _naming(self, parts: Sequence[AnyEvent]) -> list[int]:
+        """Which of *parts* have a stored text that can name the id at all."""
+        needle, escaped = self._needle, index_of(self._session).escaped(self._session)
+        assert needle is not None
+        return [at for at, one in enumerate(parts) if needle in one.raw or one.seq in escaped]
 
     def _wants(self, id: str) -> bool:
         return self._id is None or id == self._id
@@ -164,6 +164,14 @@ class CallScan:
         if not self._live:
             return "interrupted"
         return "asked" if started is None else "running"
+
+
+def _answer_before(parts: Sequence[AnyEvent], at: int, first: int) -> int:
+    """The seq of the last answer before ``parts[at]``; *first* where there is none."""
+    for place in range(at - 1, -1, -1):
+        if parts[place].type == "assistant/message":
+            return parts[place].seq
+    return first
 
 
 def _citing(call: Call, cited: Mapping[int, list[int]]) -> tuple[int, ...]:

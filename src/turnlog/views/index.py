@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -64,6 +65,8 @@ class Index:
         self._single: dict[int, list[int]] = {}
         self._runs: list[Run] = []
         self._reach: list[int] | None = None  # the furthest end of the runs up to each
+        self._escaped: set[int] = set()
+        self._escapes_of = 0  # how many of the parts were looked at
         self._rows = 0
         self._waiting = True
 
@@ -117,6 +120,16 @@ class Index:
             else:
                 insort(self._runs, Run(first, last, seq))
                 self._reach = None
+
+    def escaped(self, session: Session) -> AbstractSet[int]:
+        """Those of :attr:`parts` whose stored text has an escaped character, so that an id may be hidden in it.
+
+        Looking for one costs more than looking for an id, so it is done once and when first asked for.
+        """
+        new = session.rows.gather(self.parts[self._escapes_of :])
+        self._escapes_of = len(self.parts)
+        self._escaped.update(one.seq for one in new if b"\\u" in one.raw)
+        return self._escaped
 
     # -- asking -------------------------------------------------------------------------------------------------
 
