@@ -236,7 +236,8 @@ def test_sub_agents_in_the_same_file_are_kept_and_seen_by_nobody() -> None:
     ]  # fmt: skip
     assert all("Added." not in message for _role, message in shown(session))
     assert session.origins is not None
-    assert [one.number for one in session.origins.remarks if one.code == "sidechains"] == [2]
+    numbers = {one.code: one.number for one in session.origins.remarks}
+    assert (numbers["sidechains"], numbers["sidechain-tokens"]) == (2, 5)
 
 
 def test_a_sub_agents_own_file_is_a_session_that_names_its_parent() -> None:

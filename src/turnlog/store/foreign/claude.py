@@ -80,6 +80,8 @@ class ClaudeMapper:
         self._seen: dict[str, int] = {}
         self._turn_of: dict[str, int] = {}
         self._billed: set[str] = set()
+        self._beside: dict[str, int] = {}
+        """Answers of sub-agents in the same file, with their tokens."""
         self._kept_from: int | None = None
         self._fork: str | None = None
 
@@ -155,8 +157,22 @@ class ClaudeMapper:
     def _sidechain(self, record: Record, origin: From) -> None:
         self._agent = False if self._agent is None and not self._about.only_sidechains else self._agent
         self._keep(record, origin, event_name("claude-code", "sidechain", record.value.get("type")))
-        self._builder.remark("sidechains", "records of sub-agents in the same file: kept as they are, no part of the "
-                             "turns, their tokens in no total")  # fmt: skip
+        text = "records of sub-agents in the same file: kept as they are, and no part of the turns"
+        self._builder.remark("sidechains", text)
+        self._side_tokens(as_object(record.value.get("message")), record.line)
+
+    def _side_tokens(self, message: Object, line: int) -> None:
+        usage = usage_of(as_object(message.get("usage")))
+        if usage is None:
+            return
+        key = text_of(message.get("id")) or f"line {line}"
+        spent = usage.input_tokens + usage.output_tokens
+        spent += (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+        known = self._beside.get(key, 0)
+        self._beside[key] = max(known, spent)
+        if spent > known:
+            text = "tokens of sub-agents in the same file, which are in no total"
+            self._builder.remark("sidechain-tokens", text, number=spent - known)
 
     def _title(self, record: Record, origin: From) -> None:
         title = title_of(record.value)
