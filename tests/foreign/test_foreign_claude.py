@@ -80,7 +80,9 @@ def test_blocks_of_one_message_id_are_one_answer_with_results_between_them() -> 
 def test_usage_counts_once_per_answer_and_its_buckets_are_disjoint() -> None:
     session = opened("claude-full")
     assert usages(session)[:2] == [TokenUsage(10, 64, 3000, 200), TokenUsage(20, 30, 3200, 0)]
-    assert structure(session).turns[0].usage.output_tokens == 94
+    total = structure(session).turns[0].usage
+    assert total is not None
+    assert total.output_tokens == 94
 
 
 def test_an_answer_that_goes_on_after_another_is_not_billed_again() -> None:
@@ -275,8 +277,8 @@ def test_an_open_call_at_the_end_is_left_open() -> None:
 
 def test_a_typed_word_while_the_model_works_reaches_it_with_the_next_request() -> None:
     session = opened("claude-full")
-    assert [message.text for message in structure(session)["t1.s2"].messages if message.type == "user/message"
-            for message in [message.message] if message] == ["Keep the comments."]  # fmt: skip
+    told = [event.message for event in structure(session)["t1.s2"].messages if event.type == "user/message"]
+    assert [message.text for message in told if message is not None] == ["Keep the comments."]
 
 
 def test_local_commands_begin_no_turn_and_slash_commands_that_are_answered_do() -> None:

@@ -80,6 +80,7 @@ def test_token_sums_count_by_their_difference_and_the_same_sum_twice_counts_once
         TokenUsage(200, 30, 1300, None, 10),
     ]
     total = structure(opened("codex-full")).turns[0].usage
+    assert total is not None
     assert (total.input_tokens, total.cache_read_tokens, total.output_tokens) == (1300, 2500, 120)
 
 
