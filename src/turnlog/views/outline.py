@@ -15,7 +15,7 @@ from turnlog.events import StepEnd, StepStart, TurnEnd, TurnStart
 from turnlog.log import AnyEvent, Session
 from turnlog.log.rows import PackedRun
 
-from .rows import Slot, closed, is_live, slots
+from .rows import Slot, closed, has_gaps, is_live, slot_at, time_of
 from .streams import KINDS, STREAMED, chunk_kind, embedded_runs
 
 State: TypeAlias = Literal["ended", "running", "interrupted"]
@@ -131,8 +131,10 @@ class Outline:
 def outline(session: Session, *, as_stored: bool = False) -> Outline:
     """The outline of a session; with the closers of a log whose writer is gone, unless *as_stored*."""
     builder = _Builder(len(session))
-    for slot in slots(session):
-        builder.read(slot)
+    gaps = has_gaps(session)
+    for index, row in enumerate(session.rows.rows):
+        if row.type != "assistant/chunk" or not builder.counts(row):  # type: ignore[arg-type]
+            builder.read(slot_at(session, index, gaps))
     for event in closed(session, as_stored=as_stored):
         builder.read(Slot(event.seq, 1, event))
     return builder.finish("running" if is_live(session) else "interrupted")
@@ -147,18 +149,21 @@ class _Builder:
         self._kind = ""  # of the run of single chunks that is being counted
         self._more = 0  # how many of them the last item does not count yet
 
+    def counts(self, chunk: AnyEvent) -> bool:
+        """Whether a chunk goes on with the run that is being counted: nearly all rows of a log that is not packed."""
+        if not self._kind or chunk_kind(chunk) != self._kind:
+            return False
+        self._more += 1
+        return True
+
     def read(self, slot: Slot) -> None:
         """Put one row in its place."""
         row = slot.row
         type = row.type
-        if type == "assistant/chunk":  # nearly all rows of a log that is not packed
-            kind = chunk_kind(row)  # type: ignore[arg-type]
-            if kind == self._kind:
-                self._more += 1
-                return
+        if type == "assistant/chunk":
             self._count()
-            self._chunks(Chunks(kind, 1, row.time, slot.seq))  # type: ignore[union-attr]
-            self._kind = kind
+            self._kind = chunk_kind(row)  # type: ignore[arg-type]
+            self._chunks(Chunks(self._kind, 1, time_of(row), slot.seq))
             return
         self._count()
         if isinstance(row, PackedRun) or type in STREAMED:

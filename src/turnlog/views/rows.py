@@ -47,14 +47,20 @@ def slots(session: Session, first: int = 0, stop: int | None = None) -> Iterator
     last = len(listed) - 1
     gaps = has_gaps(session)
     for index in range(max(rows.row_index(max(first, rows.base)), 0), last + 1):
-        row, seq = listed[index], rows.row_start(index)
-        if seq >= end:
+        if rows.row_start(index) >= end:
             return
-        if not isinstance(row, PackedRun):
-            yield Slot(seq, 1, row)
-            continue
-        following = rows.length if index == last else rows.row_start(index + 1)
-        yield Slot(seq, len(row.unpack().members()) if gaps else following - seq, row)
+        yield slot_at(session, index, gaps)
+
+
+def slot_at(session: Session, index: int, gaps: bool) -> Slot:
+    """The row with a number, from 0; *gaps* is what :func:`has_gaps` says."""
+    rows = session.rows
+    row, seq = rows.rows[index], rows.row_start(index)
+    if not isinstance(row, PackedRun):
+        return Slot(seq, 1, row)
+    if gaps:
+        return Slot(seq, len(row.unpack().members()), row)
+    return Slot(seq, (rows.length if index + 1 == len(rows.rows) else rows.row_start(index + 1)) - seq, row)
 
 
 def has_gaps(session: Session) -> bool:

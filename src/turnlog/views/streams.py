@@ -97,8 +97,6 @@ class _OfChunk(Struct, frozen=True, gc=False):
     chunk: StreamChunk
 
 
-_TAG: Final = b'"chunk":{"type":"'
-"""What comes before a chunk's kind in what we and dsh write; anything else is decoded."""
 _streamed = msgspec.json.Decoder(_Streamed, dec_hook=decode_hook).decode
 _light = msgspec.json.Decoder(_LightStreamed).decode
 _of_kind = msgspec.json.Decoder(_OfKind).decode
@@ -106,15 +104,8 @@ _of_kind = msgspec.json.Decoder(_OfKind).decode
 
 def chunk_kind(event: AnyEvent) -> str:
     """The kind of an ``assistant/chunk`` event's chunk, decoding no more than that."""
-    raw = event.raw
-    at = raw.find(_TAG)
-    begin = at + len(_TAG)
-    if at >= 0 and raw.find(b'"type"', begin) < 0 and raw.find(b'"chunk"', begin) < 0 and raw.count(b"{", 0, at) == 1:
-        kind = raw[begin : raw.find(b'"', begin)]  # quotes inside of JSON strings are escaped
-        if b"\\" not in kind and kind.isascii():
-            return kind.decode()
     try:
-        return _of_kind(raw).chunk.type
+        return _of_kind(event.raw).chunk.type
     except (msgspec.MsgspecError, UnicodeError):
         data = event.data
         return chunk_type(data.chunk) if isinstance(data, AssistantChunk) else "unreadable"
