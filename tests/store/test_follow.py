@@ -285,6 +285,22 @@ def test_a_log_that_becomes_another_is_said_and_shown_from_there(path: Path) -> 
         assert ["@5 on is another" in notice for notice in follower.notices] == [True]
 
 
+def test_a_log_that_is_cut_and_written_on_differently_is_said(path: Path) -> None:
+    """As when a resume cuts a tail that was shown already."""
+    lines = words().lines(packed=False)
+    path.write_bytes(joined(lines))
+    with writer(path.parent):
+        follower = Follower(path)
+        rest(follower)
+        path.write_bytes(joined(lines[:10]))
+        assert rest(follower) == []
+        other = words()
+        other.events[12]["data"]["chunk"]["text"] = "changed"
+        append(path, joined(other.lines(packed=False)[10:]))
+        assert rest(follower) == list(range(12, len(other.events)))
+        assert ["@12 on is another" in notice for notice in follower.notices] == [True]
+
+
 def test_a_log_that_stays_shorter_is_said_at_the_end(path: Path) -> None:
     lines = words().lines(packed=False)
     path.write_bytes(joined(lines))
@@ -342,7 +358,7 @@ def test_the_newest_generation_of_a_directory_is_followed(path: Path) -> None:
 # -- damage ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["plain", "zstd"])
+@pytest.mark.parametrize("kind", ["plain", "checksum", "hole"])
 def test_damage_is_never_stepped_over_and_repair_goes_on(path: Path, kind: str) -> None:
     """BC-049: a follower must not move its place past a record that cannot be read."""
     lines = words().lines(packed=False)
@@ -355,7 +371,11 @@ def test_damage_is_never_stepped_over_and_repair_goes_on(path: Path, kind: str) 
         follower = Follower(path)
         assert rest(follower) == list(range(9))
         good = stored(lines[10:11])
-        broken = good.replace(b"assistant", b"assist\0\0t") if kind == "plain" else good[:-1] + bytes([good[-1] ^ 1])
+        broken = {
+            "plain": good.replace(b"assistant", b"assist\0\0t"),
+            "checksum": good[:-1] + bytes([good[-1] ^ 1]),
+            "hole": good[:-20],  # the frames after it show that it is not just unfinished
+        }[kind]
         append(path, broken + stored(lines[11:]))
         for _ in range(3):
             with pytest.raises(LogCorrupt):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterator
@@ -122,6 +123,32 @@ def test_playback_can_begin_inside_a_packed_row() -> None:
     log = real(0, LONG[0])
     frames = list(playback(log, start=resolve(log, "@300")))
     assert [frame.seq for _wait, frame in frames] == list(range(300, 615))
+
+
+def test_what_follows_a_packed_row_has_the_times_it_has_when_the_row_is_played() -> None:
+    lines = logs.log(turn(), step()).splitlines(keepends=True)
+    row = logs.packed("text-chunks", 2, ["a", "b", "c"], time0=1030, dt=[100, 200])
+    later = [{**chunk(text("d")), "seq": 5, "time": 1370}, {**event("session/title"), "seq": 6, "time": 1350}]
+    log = load(b"".join([*lines, row, *(json.dumps(one).encode() + b"\n" for one in later)]))
+    played = [(one.recorded_ms, one.gap_ms, one.offset_ms) for one in Playback(log, as_stored=True)]
+    assert played == [(0, None, 0), (10, None, 10), (20, None, 30), (100, 100, 130), (200, 200, 330), (40, 40, 370),
+                      (0, None, 370)]  # fmt: skip
+    for number, wanted in enumerate(played):
+        sought = Playback(log, as_stored=True)
+        sought.seek(number)
+        (frame,) = sought.take()
+        assert (frame.recorded_ms, frame.gap_ms, frame.offset_ms) == wanted
+
+
+def test_a_clock_that_was_set_back_behind_a_packed_row_is_noticed_after_a_seek() -> None:
+    lines = logs.log(turn(), step()).splitlines(keepends=True)
+    row = logs.packed("text-chunks", 2, ["a", "b"], time0=1030, dt=[100])
+    later = [{**event("session/title"), "seq": 4, "time": 1100}, {**event("session/title"), "seq": 5, "time": 1160}]
+    log = load(b"".join([*lines, row, *(json.dumps(one).encode() + b"\n" for one in later)]))
+    assert [one.recorded_ms for one in Playback(log)][4:6] == [0, 60]
+    sought = Playback(log)
+    sought.seek("@5")
+    assert sought.take()[0].recorded_ms == 60
 
 
 def test_closers_are_frames_marked_synthetic_and_left_out_of_the_stored_view() -> None:
