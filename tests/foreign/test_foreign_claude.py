@@ -242,6 +242,13 @@ def test_sub_agents_in_the_same_file_are_kept_and_seen_by_nobody() -> None:
     assert (numbers["sidechains"], numbers["sidechain-tokens"]) == (2, 5)
 
 
+def test_sub_agents_with_ids_in_the_file_of_their_session_do_not_become_it() -> None:
+    aside = said("x", "count", isSidechain=True, agentId="a-1")
+    session = loaded(said("u", "go"), {**aside, "isSidechain": True}, answered("a", "m", words("done")))
+    assert (session.id, session.header.origin) == ("s-1", None)
+    assert [message for _role, message in shown(session)] == ["go", "done"]
+
+
 def test_a_sub_agents_own_file_is_a_session_that_names_its_parent() -> None:
     session = opened("claude-agent")
     assert (session.id, session.header.origin, session.header.parent_session) == (

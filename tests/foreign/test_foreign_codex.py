@@ -217,6 +217,13 @@ def test_an_open_turn_stays_open() -> None:
     assert [event.type for event in session.closers] == ["turn/end"]
 
 
+def test_a_prompt_that_is_written_before_its_turn_begins_belongs_to_it() -> None:
+    start, end = happened("task_started", turn_id="t"), happened("task_complete", turn_id="t")
+    session = loaded(typed("hi"), start, told("yes"), end, typed("more"), start, told("fine"), end)
+    assert [type(event.data.reason) for event in session.select(TurnEnd)] == [Completed, Completed]
+    assert [len(turn.steps) for turn in structure(session).turns] == [1, 1]
+
+
 def test_words_typed_into_an_open_turn_begin_no_other() -> None:
     session = loaded(happened("task_started", turn_id="t"), typed("hi"), told("yes"), typed("more"), told("fine"))
     assert len(structure(session).turns) == 1

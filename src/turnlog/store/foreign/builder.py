@@ -196,7 +196,10 @@ class Builder:
     # -- boundaries ---------------------------------------------------------------------------------------------
 
     def begin_turn(self, origin: From, *, explicit: bool = False) -> None:
-        """Open a turn; ends the one that is open."""
+        """Open a turn; ends the one that is open, unless that was only inferred from the prompt before this."""
+        if explicit and self.turn and not self.explicit and not self._steps and self._step is None:
+            self.explicit = True
+            return
         if self.turn:
             self.end_turn(None, origin)
         self._drain(before="message")

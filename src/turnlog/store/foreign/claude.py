@@ -97,6 +97,8 @@ class ClaudeMapper:
         if value.get("isSidechain") is True and not self._is_agent(value):
             self._sidechain(record, origin)
         else:
+            if self._agent is None and value.get("isSidechain") is False:
+                self._agent = False  # a session's own record: sidechains after it are beside it
             self._main(record, origin)
         if origin.id is not None:
             self._turn_of[origin.id] = len(self._builder.turns)
