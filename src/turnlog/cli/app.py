@@ -371,7 +371,7 @@ def _tail(
     \b
       turnlog tail                              the newest one, from its last turn on
       turnlog tail 9b26 --only thinking,tools   of the session whose id begins so
-      turnlog tail --latest --until turn-end    ends when the turn has ended
+      turnlog tail session.jsonl --until turn-end     ends when its turn has ended
       turnlog tail session.jsonl --json         its events for programs, one per line
 
     Ends with its writer. Without a lock file nothing says whether there is one: then what is there is shown, and
