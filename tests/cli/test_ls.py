@@ -20,9 +20,9 @@ def test_sessions_are_listed_newest_first_with_full_ids(run: Callable[..., Ran])
     shown = run("ls", "--root", root(0))
     assert (shown.code, shown.err) == (0, "")
     rows = shown.out.splitlines()
-    assert rows[0].split() == ["SESSION", "CREATED", "MODEL", "TURNS", "TOKENS", "END", "DIRECTORY", "TITLE"]
+    assert rows[0].split() == ["SESSION", "CREATED", "MODEL", "TURNS", "TOKENS", "COST", "END", "DIRECTORY", "TITLE"]
     assert rows[1].split() == [
-        "crashed-session", "2026-11-30T18:55:21.969Z", "deepseek-v4-flash", "2", "320", "interrupted",
+        "crashed-session", "2026-11-30T18:55:21.969Z", "deepseek-v4-flash", "2", "320", "~$0.0001", "interrupted",
         "/home/dev/project", "#tools", "before", "crash",
     ]  # fmt: skip
     assert len(rows) == 14

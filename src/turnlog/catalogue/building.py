@@ -120,14 +120,14 @@ def start_builder(roots: Sequence[Path]) -> bool:
                 return False
     words = [part for root in roots for part in ("--root", os.path.abspath(root))]
     command = [sys.executable, "-m", "turnlog", "index", "build", "--quiet", *words]
-    try:
-        subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True, cwd="/",
+    try:  # through a shell that is over at once, so that whoever started it has no child to wait for
+        started = subprocess.run(
+            ["/bin/sh", "-c", '"$0" "$@" &', *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True, cwd="/", check=False,
         )  # fmt: skip
     except OSError:
         return False
-    return True
+    return started.returncode == 0
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from typing import Final
 
 APPLICATION: Final = 0x74756C67
 """What SQLite's ``application_id`` says of our files (``tulg``)."""
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """Goes up whenever tables or what is put in them change."""
 WAIT_S: Final = 5.0
 """How long a command waits for another one that writes; then it does without the index."""
@@ -39,9 +39,11 @@ CREATE TABLE calls(session INTEGER, seq INTEGER, place INTEGER, turn INTEGER, st
 CREATE INDEX calls_by_id ON calls(id);
 CREATE TABLE sources(session INTEGER, by INTEGER, first INTEGER, last INTEGER,
                      PRIMARY KEY(session, by, first)) WITHOUT ROWID;
-CREATE TABLE usage(session INTEGER, seq INTEGER, turn INTEGER, step INTEGER, attempt INTEGER, time INTEGER,
-                   provider TEXT, model TEXT, input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER,
-                   reasoning INTEGER, PRIMARY KEY(session, seq)) WITHOUT ROWID;
+CREATE TABLE usage(session INTEGER, seq INTEGER, kind TEXT, turn INTEGER, step INTEGER, attempt INTEGER, time INTEGER,
+                   provider TEXT, model TEXT, flawed INTEGER, input INTEGER, cache_read INTEGER, cache_write INTEGER,
+                   output INTEGER, reasoning INTEGER);
+CREATE INDEX usage_by_session ON usage(session, seq);
+CREATE TABLE notes(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 TEXT_TABLES: Final = """
 CREATE TABLE origin(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -122,6 +124,7 @@ def _kept(path: Path, root: Path, tables: str, say: Callable[[str], None]) -> sq
 def _checked(path: Path, wanted: dict[str, str], tables: str, say: Callable[[str], None]) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
     try:
+        connection.execute("PRAGMA synchronous=NORMAL")  # with WAL: a power cut may lose the last records, never more
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         schema = connection.execute("PRAGMA user_version").fetchone()[0]
         if application != APPLICATION:
@@ -137,7 +140,6 @@ def _checked(path: Path, wanted: dict[str, str], tables: str, say: Callable[[str
                 differing = ", ".join(sorted(name for name in wanted if there.get(name) != wanted[name]))
                 say(f"the index {path} was made elsewhere (another {differing}); it is made again from the logs")
                 _fill(connection, wanted, tables)
-        connection.execute("PRAGMA synchronous=NORMAL")  # with WAL: a power cut may lose the last records, never more
         connection.execute("PRAGMA cache_size=-16384")
         return connection
     except BaseException:

@@ -12,14 +12,14 @@ import mmap
 import os
 import secrets
 import time
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from turnlog.events import (
     AssistantMessage,
@@ -45,15 +45,18 @@ from turnlog.store.discover import SessionEntry, entry_at
 from turnlog.store.formats import FORMATS
 from turnlog.store.frames import MAGIC, SKIPPABLE, Decompressor, walk_frames
 from turnlog.store.source import Source
-from turnlog.views.attempts import attempts
 from turnlog.views.call import Call
 from turnlog.views.calls import calls
 from turnlog.views.index import runs_of
+from turnlog.views.prices import PriceTable
+from turnlog.views.rows import last_time
 from turnlog.views.streams import chunk_kind
+from turnlog.views.usage import usage
 
+from .costs import charge_row, with_charges
 from .places import LOCK, is_log_name, session_files
 from .record import Mark, Record, Rest
-from .tally import Tokens, Totals
+from .tally import Totals
 from .walk import identity_of
 
 _SLAB: Final = 4 << 20
@@ -84,7 +87,7 @@ class Facts:
     """The log is what it was: only when it was looked at is new."""
 
 
-def read_facts(directory: Path, known: tuple[Record, Rest] | None = None) -> Facts:
+def read_facts(directory: Path, prices: PriceTable, known: tuple[Record, Rest] | None = None) -> Facts:
     """Read what is new in a session directory since *known*. Never raises for what is in it."""
     checked = time.time_ns()
     try:
@@ -107,10 +110,10 @@ def read_facts(directory: Path, known: tuple[Record, Rest] | None = None) -> Fac
         return Facts(told._replace(file=""))
     told, header = _introduced(told, entry)
     if known is not None and known[0].file == told.file and known[1].header == header:
-        found = _unchanged(path, told, *known) or _continued(path, told, *known)
+        found = _unchanged(path, told, *known) or _continued(path, told, *known, prices)
         if found is not None:
             return found
-    return _whole(path, told, header)
+    return _whole(path, told, header, prices)
 
 
 def _skipped(told: Record, directory: Path, names: list[str]) -> Record:
@@ -155,7 +158,7 @@ def _unchanged(path: Path, told: Record, known: Record, rest: Rest) -> Facts | N
     return Facts(fresh, rest, only_checked=True)
 
 
-def _continued(path: Path, told: Record, known: Record, rest: Rest) -> Facts | None:
+def _continued(path: Path, told: Record, known: Record, rest: Rest, prices: PriceTable) -> Facts | None:
     """The log as it goes on after the mark, or None where it has to be read from the front."""
     mark = rest.mark
     if (
@@ -175,13 +178,13 @@ def _continued(path: Path, told: Record, known: Record, rest: Rest) -> Facts | N
     except OSError:
         return None
     hasher.update(tail[: max(told.identity.size - mark.offset, 0)])
-    header = convert(SessionHeader, parse(rest.header))
+    header = replace(convert(SessionHeader, parse(rest.header)), seed_length=known.seed or None)
     rows = _rows_of_tail(tail, mark, header, known)
     if rows is None:
         return None
     record = told._replace(sound=True, compressed=known.compressed, seed=known.seed, run=known.run)
     facts = Facts(record, rest._replace(digest=hasher.digest()), since=mark.seq)
-    before, after = _fold(facts, _session(header, rows), mark.totals, known.seed)
+    before, after = _fold(facts, _session(header, rows), mark.totals, prices)
     facts.record = record._replace(totals=after)
     return facts if before is None else _marked(facts, path, before)
 
@@ -215,7 +218,7 @@ def _ranged(events: list[AnyEvent]) -> bool:
     return any(b"[" in bytes(event._sources)[1:] for event in events if isinstance(event._sources, Raw))
 
 
-def _whole(path: Path, told: Record, header: bytes) -> Facts:
+def _whole(path: Path, told: Record, header: bytes, prices: PriceTable) -> Facts:
     """The log from the front."""
     told = told._replace(run=secrets.randbits(62) + 1)
     rest = Rest(told.run, header)
@@ -233,7 +236,7 @@ def _whole(path: Path, told: Record, header: bytes) -> Facts:
     told = told._replace(sound=sound, compressed=compressed, seed=session.header.seed_length or 0)
     facts = Facts(told, rest)
     asked = _session(session.header, _lean(session.rows)) if sound else session
-    before, after = _fold(facts, asked, Totals(), told.seed)
+    before, after = _fold(facts, asked, Totals(), prices)
     facts.record = told._replace(totals=after)
     return _marked(facts, path, before) if sound and before is not None else facts
 
@@ -251,8 +254,10 @@ def _load(path: Path) -> StoredSession | None:
 
 
 def _session(header: SessionHeader, rows: Rows) -> Session:
+    """The session of some rows. Whether its writer lives is asked when it is shown; here it counts as gone, so that
+    what the index says depends on nothing but the log."""
     return Session.stored(header, rows, Surface(), vocabulary=Vocabulary.core, read_only="it is being indexed",
-                          closes=False)  # fmt: skip
+                          closes=True)  # fmt: skip
 
 
 class _Place(Struct, frozen=True, gc=False):
@@ -264,41 +269,62 @@ _place: Final = msgspec.json.Decoder(_Place).decode
 
 
 def _lean(rows: Rows) -> Rows:
-    """The same log with each stretch of chunks as one packed row without words; usage and finish stay what they are."""
+    """The same log with each stretch of chunks as one packed row without words; usage and finish stay what they are.
+
+    No stretch reaches over a place where what a message cites begins or ends: that tells attempts apart.
+    """
     lean = Rows(rows.kind, rows.base)
+    edges = _edges(rows)
     kept: list[Row] = []
     starts: list[int] = []
     run = -1
     for index, row in enumerate(rows.rows):
         if row.type in RUN_TYPES or (row.type == "assistant/chunk" and chunk_kind(row) not in _KEPT_CHUNKS):  # type: ignore[arg-type]
+            if run >= 0 and rows.row_start(index) in edges:
+                kept.append(_wordless(rows, run, index - 1))
+                starts.append(rows.row_start(run))
+                run = -1
             if run < 0:
                 run = index
             continue
         if run >= 0:
-            kept.append(_wordless(rows, run))
+            kept.append(_wordless(rows, run, index - 1))
             starts.append(rows.row_start(run))
             run = -1
         kept.append(row)
         starts.append(rows.row_start(index))
     if run >= 0:
-        kept.append(_wordless(rows, run))
+        kept.append(_wordless(rows, run, len(rows.rows) - 1))
         starts.append(rows.row_start(run))
     lean.extend_packed(kept, starts, rows.length)
     return lean
 
 
-def _wordless(rows: Rows, index: int) -> PackedRun:
+def _edges(rows: Rows) -> set[int]:
+    """The seqs at which what messages cite begins, or is over."""
+    found: set[int] = set()
+    for row in rows.rows:
+        if row.type == "assistant/message" and not isinstance(row, PackedRun):
+            for first, last in runs_of(row.sources or ()):
+                found.update((first, last + 1))
+    return found
+
+
+def _wordless(rows: Rows, index: int, last: int) -> PackedRun:
+    """The rows from *index* to *last* as one, which begins and ends when they do."""
     row = rows.rows[index]
     try:
         place = _place(row.raw)
         turn, step = (one if type(one) is int else 0 for one in (place.turn, place.step))
     except (msgspec.MsgspecError, UnicodeError):
         turn = step = 0
-    raw = b'{"turn":%d,"step":%d,"index":0,"dt":[],"texts":[""]}' % (turn, step)
-    return PackedRun("text-chunks", rows.row_start(index), _time(row), Raw(raw))
+    first, end = _time(row), last_time(rows.rows[last])
+    members = b'"dt":[%d],"texts":["",""]' % (end - first) if last > index else b'"dt":[],"texts":[""]'
+    raw = b'{"turn":%d,"step":%d,"index":0,%b}' % (turn, step, members)
+    return PackedRun("text-chunks", rows.row_start(index), first, Raw(raw))
 
 
-def _fold(facts: Facts, session: Session, base: Totals, seed: int) -> tuple[Totals | None, Totals]:
+def _fold(facts: Facts, session: Session, base: Totals, prices: PriceTable) -> tuple[Totals | None, Totals]:
     """Fill the tables of *facts* from *session*. Gives what the log comes to after its last whole turn (None without
     one), and at its end."""
     state = _Fold(base)
@@ -314,15 +340,12 @@ def _fold(facts: Facts, session: Session, base: Totals, seed: int) -> tuple[Tota
     if last is not None:
         state.last_ms = last.time0 if isinstance(last, PackedRun) else last.time
     facts.turns = state.turns
-    _fold_usage(facts, session, seed, base)
+    facts.usage = _charges(session, base)
     for call in calls(session, as_stored=True):
         _fold_call(facts, call)
     cut = state.cut
-    before = None
-    if cut is not None:
-        before = cut._replace(tokens=_summed(base.tokens, (row for row in facts.usage if row[0] < cut.events)))
-    after = state.totals(rows.length)._replace(tokens=_summed(base.tokens, facts.usage))
-    return before, after
+    before = None if cut is None else with_charges(cut, (row for row in facts.usage if row[0] < cut.events), prices)
+    return before, with_charges(state.totals(rows.length), facts.usage, prices)
 
 
 class _Fold:
@@ -333,7 +356,6 @@ class _Fold:
         self.last_ms = base.last_ms
         self.turns: list[tuple[Any, ...]] = []
         self.cut: Totals | None = None
-        self._provider, self._model = base.provider, base.model
 
     def read(self, event: AnyEvent) -> None:
         """Take in one event that is no chunk."""
@@ -359,7 +381,8 @@ class _Fold:
             case UserMessage(message=message) if not now.prompt and not isinstance(message.source, PluginSource):
                 self._now = now._replace(prompt=" ".join(message.text[: 8 * _PROMPT].split())[:_PROMPT])
             case RequestHeader(header=header):
-                self._now = now._replace(provider=header.config.provider, model=header.config.model)
+                asked = (header.config.provider, header.config.model)
+                self._now = now._replace(provider=asked[0], model=asked[1], route=asked)
             case AssistantMessage(message=message) if isinstance(message.source, ModelSource):
                 self._now = now._replace(provider=message.source.provider, model=message.source.model)
             case OpaquePayload(value=value) if event.type == "session/title":
@@ -378,46 +401,14 @@ def _kind(reason: Any) -> str:
     return str(reason.kind) if isinstance(reason, Opaque) else str(reason.__struct_config__.tag)
 
 
-def _fold_usage(facts: Facts, session: Session, seed: int, base: Totals) -> None:
-    """What each attempt reported, with the model that answered, or that was to answer when nothing did."""
-    routes = _Routes(session, base)
-    for attempt in attempts(session, as_stored=True):
-        used = attempt.usage
-        first = attempt.parts[0].seq if attempt.parts else None
-        event = attempt.event
-        seq = first if first is not None else event.seq if event is not None else None
-        if used is None or seq is None or (seq if event is None else event.seq) < seed:
-            continue
-        source = event.message.source if event is not None and event.message is not None else None
-        route = (source.provider, source.model) if isinstance(source, ModelSource) else routes.at(seq)
-        counts = (used.input_tokens, used.output_tokens, used.cache_read_tokens or 0, used.cache_write_tokens or 0,
-                  used.reasoning_tokens or 0)  # fmt: skip
-        facts.usage.append((seq, attempt.turn, attempt.step, attempt.number, attempt.started, *route, *counts))
-
-
-class _Routes:
-    """Which model requests went to, by when."""
-
-    def __init__(self, session: Session, base: Totals) -> None:
-        self._seqs, self._routes = [-1], [(base.provider, base.model)]
-        for row in session.rows.rows:
-            if row.type == "request/header" and not isinstance(row, PackedRun) and isinstance(row.data, RequestHeader):
-                config = row.data.header.config
-                self._seqs.append(row.seq)
-                self._routes.append((config.provider, config.model))
-
-    def at(self, seq: int) -> tuple[str, str]:
-        """That of a request answered at *seq*."""
-        return self._routes[bisect_right(self._seqs, seq) - 1]
-
-
-def _summed(base: tuple[Tokens, ...], usage: Iterable[tuple[Any, ...]]) -> tuple[Tokens, ...]:
-    found = {(one.provider, one.model): one for one in base}
-    for row in usage:
-        provider, model, *counts = row[5:]
-        before = found.get((provider, model), Tokens(provider, model))
-        found[provider, model] = before.plus(Tokens(provider, model, 1, *counts))
-    return tuple(found[key] for key in sorted(found))
+def _charges(session: Session, base: Totals) -> list[tuple[Any, ...]]:
+    """What each request used, as rows. Where the log before the mark said which model is asked, the rest does not."""
+    found = []
+    for charge in usage(session).charges:
+        if charge.kind == "attempt" and not charge.provider and not charge.model:
+            charge = charge._replace(provider=base.route[0], model=base.route[1])
+        found.append(charge_row(charge))
+    return found
 
 
 def _fold_call(facts: Facts, call: Call) -> None:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from . import answers
 from .database import TABLES, in_memory, open_database, transaction
-from .places import index_path, is_live
+from .places import index_path, is_live, price_stamp
 from .record import Record, Rest, unpack, unpack_rest
 from .tally import Totals
 from .walk import Walked, walk
 
 if TYPE_CHECKING:
+    from turnlog.views.prices import PriceTable
+
     from .facts import Facts
 
 _BATCH_S: Final = 1.0
@@ -202,6 +204,7 @@ class Catalogue:
     # -- bringing it up to date -------------------------------------------------------------------------------------
 
     def _refresh(self, root: Root, progress: Callable[[int, int], None]) -> None:
+        self._reprice(root)
         known = self._known(root)
         root.walked = walk(root.path, known)
         there = set(root.walked.keys)
@@ -213,6 +216,28 @@ class Catalogue:
             self._write(root, lambda connection: _forget(connection, gone))
             for key in gone:
                 del root.records[key]
+
+    def _reprice(self, root: Root) -> None:
+        """Costs are by today's prices."""
+        stamp = price_stamp()
+        try:
+            row = root.connection.execute("SELECT value FROM notes WHERE name = 'prices'").fetchone()
+        except sqlite3.Error as error:
+            self._lost(root, error)
+            return
+        if row is not None and row[0] == stamp:
+            return
+
+        def write(connection: sqlite3.Connection) -> None:
+            if row is not None:
+                from .costs import price_table, reprice
+
+                reprice(connection, price_table(self._say))
+            connection.execute("INSERT OR REPLACE INTO notes VALUES('prices', ?)", (stamp,))
+
+        if not self._write(root, write) and row is not None:  # costs of other prices are worth nothing
+            root.connection.close()
+            root.connection, root.kept, root.spill = in_memory(TABLES), False, None
 
     def _known(self, root: Root) -> dict[str, Record]:
         known: dict[str, Record] = {}
@@ -227,19 +252,21 @@ class Catalogue:
         return known
 
     def _read(self, root: Root, progress: Callable[[int, int], None]) -> None:
+        from .costs import price_table
         from .facts import read_facts
 
+        prices = price_table(self._say)
         batch: dict[str, Facts] = {}
         total = len(root.walked.stale)
         wrote = time.monotonic()
         for done, key in enumerate(root.walked.stale):
             progress(done, total)
-            batch[key] = facts = read_facts(root.path / key, self._pair(root, key))
+            batch[key] = facts = read_facts(root.path / key, prices, self._pair(root, key))
             root.records[key] = facts.record
             if len(batch) >= _BATCH or time.monotonic() - wrote > _BATCH_S:
-                self._save(root, batch)
+                self._save(root, batch, prices)
                 batch, wrote = {}, time.monotonic()
-        self._save(root, batch)
+        self._save(root, batch, prices)
         progress(total, total)
 
     def _pair(self, root: Root, key: str) -> tuple[Record, Rest] | None:
@@ -253,7 +280,7 @@ class Catalogue:
         record, rest = (None, None) if row is None else (unpack(row[0]), unpack_rest(row[1]))
         return None if record is None or rest is None or record.run != rest.run else (record, rest)
 
-    def _save(self, root: Root, batch: Mapping[str, Facts]) -> None:
+    def _save(self, root: Root, batch: Mapping[str, Facts], prices: PriceTable) -> None:
         from .facts import read_facts
 
         again: list[str] = []
@@ -264,7 +291,7 @@ class Catalogue:
         written = self._write(root, write)
         if not written:
             again = [key for key, facts in batch.items() if facts.since or facts.only_checked]
-        anew = {key: read_facts(root.path / key) for key in again}
+        anew = {key: read_facts(root.path / key, prices) for key in again}
         root.records.update((key, facts.record) for key, facts in anew.items())
         if written:
             if anew:

@@ -43,6 +43,20 @@ def index_path(root: Path) -> Path:
     return index_home() / f"{name}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}.sqlite3"
 
 
+def price_stamp() -> str:
+    """What the files with prices look like; when it changes, costs have to be computed again."""
+    own = os.environ.get("XDG_CONFIG_HOME", "")
+    config = Path(own) if os.path.isabs(own) else Path.home() / ".config"
+    stamps = []
+    for path in (Path(__file__).parents[1] / "views" / "prices.toml", config / "turnlog" / "prices.toml"):
+        try:
+            status = path.stat()
+            stamps.append(f"{path}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}")
+        except OSError:
+            stamps.append(f"{path}:-")
+    return "\n".join(stamps)
+
+
 def is_log_name(name: str) -> bool:
     """Whether a file of this name looks like a log."""
     return name.endswith(_LOG_ENDINGS) and name != ATTEST

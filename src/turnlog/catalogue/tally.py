@@ -11,11 +11,12 @@ class Tokens(NamedTuple):
     provider: str
     model: str
     requests: int = 0
-    """Attempts that reported what they used."""
+    unreported: int = 0
+    """Requests, of these, that answered and reported nothing."""
     input: int = 0
-    output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+    output: int = 0
     reasoning: int = 0
 
     @property
@@ -47,8 +48,18 @@ class Totals(NamedTuple):
     provider: str = ""
     model: str = ""
     """The model that was used last."""
+    route: tuple[str, str] = ("", "")
+    """Provider and model that the last request header asked for."""
     last_ms: int = 0
     """Time of the last event, epoch ms; 0 without any."""
+    pico_usd: int = 0
+    """What its requests cost as far as they have a price, in pico-dollars (10**-12)."""
+    priced: int = 0
+    """Requests whose cost is in it."""
+    unpriced: int = 0
+    """Requests whose cost is not known."""
+    estimated: bool = False
+    """Whether any of the cost is an estimate."""
     tokens: tuple[Tokens, ...] = ()
     """What its own requests used, by provider and model; what it inherited from its parent is not in it."""
 
@@ -64,6 +75,17 @@ class Totals(NamedTuple):
         for one in self.tokens:
             found = found.plus(one)
         return found
+
+    @property
+    def micro_usd(self) -> int | None:
+        """The cost in micro-dollars, rounded; None when none is known. With :attr:`unpriced` it is the least."""
+        known = self.priced > 0 or self.unpriced == 0
+        return (2 * self.pico_usd + 1_000_000) // 2_000_000 if known else None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the cost is exact: no estimate in it, and nothing missing."""
+        return not self.estimated and not self.unpriced
 
     def packed(self) -> tuple[Any, ...]:
         """As plain values."""

@@ -65,7 +65,9 @@ class Row(NamedTuple):
     """``provider/model``"""
     turns: int
     tokens: int
-    cost: float | None
+    cost: int | None
+    """Micro-dollars."""
+    exact: bool
     end: str
     failed: int
     problem: str
@@ -162,7 +164,7 @@ _ORDERS: Final[Mapping[str, Callable[[Row], Any]]] = {
     "modified": lambda row: -row.modified_ms,
     "turns": lambda row: -row.turns,
     "tokens": lambda row: -row.tokens,
-    "cost": lambda row: -(row.cost or 0.0),
+    "cost": lambda row: -(row.cost or 0),
     "size": lambda row: -row.size,
     "title": lambda row: (not row.title, row.title.casefold()),
     "project": lambda row: (row.cwd is None, row.cwd or ""),
@@ -179,8 +181,9 @@ def _row(one: Listed) -> Row:
     totals = record.totals
     model = f"{totals.provider}/{totals.model}" if totals.provider else totals.model
     tokens = sum(used.total for used in totals.tokens)
-    return Row(record.id, one.path, "turnlog", record.created_ms, record.identity.modified_ns // 1_000_000,
-               record.identity.size, record.cwd, totals.shown_title, model, totals.turns, tokens, None, totals.end,
+    modified = record.identity.modified_ns // 1_000_000
+    return Row(record.id, one.path, "turnlog", record.created_ms, modified, record.identity.size, record.cwd,
+               totals.shown_title, model, totals.turns, tokens, totals.micro_usd, totals.exact, totals.end,
                totals.failed, one.problem, one.trouble, one)  # fmt: skip
 
 
@@ -193,7 +196,7 @@ def _foreign() -> list[ForeignEntry]:
 def _foreign_row(one: ForeignEntry) -> Row:
     trouble = "unreadable" if one.problem else ""
     return Row(one.id, str(one.path), one.kind, one.created_ms, one.modified_ms, one.size, one.cwd, one.title or "",
-               "", 0, 0, None, "", 0, one.problem or "", trouble, None)  # fmt: skip
+               "", 0, 0, None, False, "", 0, one.problem or "", trouble, None)  # fmt: skip
 
 
 def _warn(screen: Screen, rows: Sequence[Row], skips: Sequence[Skip]) -> None:
@@ -237,7 +240,8 @@ def _view(row: Row, live: bool, header: bytes | None) -> str:
         "turns": None if said is None else said.turns,
         "failedTurns": None if said is None else said.failed,
         "tokens": None if said is None else _tokens(said.used._asdict(), row.tokens),
-        "cost": row.cost,
+        "costMicroUsd": row.cost,
+        "costExact": row.exact,
         "end": shown_end(row.end, live) or None,
         "live": live,
         "trouble": row.trouble or None,
@@ -311,7 +315,7 @@ def _cells(screen: Screen, row: Row, live: bool, now: int | None) -> tuple[str, 
         return row.id, *(_UNKNOWN,) * 6, "live" if live else "", "", ""
     when = ago(now - row.created_ms) if now is not None else screen.clock.show(row.created_ms)
     counts = (str(row.turns), short(row.tokens)) if row.listed is not None else (_UNKNOWN, _UNKNOWN)
-    cost = _UNKNOWN if row.cost is None else f"{row.cost:.4f}"
+    cost = _UNKNOWN if row.cost is None or not row.tokens else dollars(row.cost, exact=row.exact)
     title = row.title if row.source == "turnlog" else f"[{row.source}] {row.title}"
     return (row.id, when, row.model.rpartition("/")[2] or _UNKNOWN, *counts, cost, shown_end(row.end, live) or _UNKNOWN,
             "live" if live else "", row.cwd or "", title)  # fmt: skip
@@ -320,6 +324,12 @@ def _cells(screen: Screen, row: Row, live: bool, now: int | None) -> tuple[str, 
 def shown_end(end: str, live: bool) -> str:
     """How the last turn ended. One that did not is running, or its writer is gone."""
     return end if end != "open" else "running" if live else "interrupted"
+
+
+def dollars(micro: int, *, exact: bool) -> str:
+    """Money for people; ``~`` says that it is an estimate, or the least."""
+    digits = 2 if micro >= 10_000 else 4
+    return f"{'' if exact else '~'}${micro / 1_000_000:.{digits}f}"
 
 
 def short(count: int) -> str:
