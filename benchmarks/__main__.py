@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from . import keeping, ours, peer_dsh, working
+from . import asking, keeping, ours, peer_dsh, working
 from .logs import write_log
 from .report import Row, at_least, at_most
 
@@ -28,9 +28,9 @@ def main() -> int:
     """Run everything and print the table."""
     options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     options.add_argument("--quick", action="store_true", help="leave out the 500 MB log, repeat less")
-    options.add_argument("--only", choices=("reading", "keeping", "working"), help="one part of it")
+    options.add_argument("--only", choices=("reading", "keeping", "working", "asking", "index"), help="one part of it")
     chosen = options.parse_args()
-    peer = None if chosen.only == "working" else peer_dsh.ensure_peer()
+    peer = None if chosen.only in ("working", "index") else peer_dsh.ensure_peer()
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.2f}\n")
     print(f"{'case':58} {'asked':>16} {'reached':>26}")
     missed = 0
@@ -49,6 +49,12 @@ def _chosen(only: str | None, quick: bool, peer: Path | None) -> Iterator[Row]:
         yield from keeping.rows(peer)
     if only in (None, "working"):
         yield from working.rows(quick)
+    if only in (None, "asking"):
+        yield from asking.rows(quick, peer)
+    if only in (None, "index"):
+        from . import index  # only here: it needs what keeps the catalogue
+
+        yield from index.rows(quick)
 
 
 def _logs(quick: bool) -> dict[str, Path]:
