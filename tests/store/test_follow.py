@@ -355,6 +355,20 @@ def test_the_newest_generation_of_a_directory_is_followed(path: Path) -> None:
         assert rest(follower) == [1]
 
 
+def test_a_log_that_is_packed_under_another_name_goes_on_by_seq(path: Path) -> None:
+    lines = words().lines(packed=False)
+    path.write_bytes(joined(lines[:20]))
+    follower = Follower(path.parent, keep=True)
+    assert rest(follower) == list(range(19))
+    packed = path.with_name("session.jsonl.zstd")
+    packed.write_bytes(b"".join(frame(line + b"\n") for line in words().lines(packed=True)))
+    assert rest(follower) == []  # two files of one generation: nobody knows which
+    path.unlink()
+    assert rest(follower) == list(range(19, len(lines) - 1))
+    assert follower.path == packed
+    assert not follower.notices
+
+
 # -- damage ---------------------------------------------------------------------------------------------------------
 
 

@@ -159,7 +159,8 @@ def test_closers_are_frames_marked_synthetic_and_left_out_of_the_stored_view() -
 
 
 @pytest.mark.parametrize(
-    "how", [{"speed": -1.0}, {"speed": math.nan}, {"idle_limit_ms": -1.0}, {"idle_limit_ms": math.nan}]
+    "how",
+    [{"speed": -1.0}, {"speed": math.nan}, {"speed": math.inf}, {"idle_limit_ms": -1.0}, {"idle_limit_ms": math.nan}],
 )
 def test_a_negative_or_undefined_pace_is_refused_at_once(how: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="from 0 on"):
@@ -238,6 +239,17 @@ def test_a_block_is_what_one_block_says_in_a_row() -> None:
     played = Playback(log, granularity="block", as_stored=True)
     groups = [[frame.seq for frame in group] for group in iter(played.take, ())]
     assert groups == [[0], [1], [2, 3, 4, 5], [6, 7], [8], [9], [10], [11]]
+
+
+def test_lost_events_are_no_frames_and_belong_to_no_part() -> None:
+    lines = logs.log(turn(), step(), user(), user(id="u2"), step(2), step_end(2)).splitlines(keepends=True)
+    log = load(b"".join([*lines[:3], *lines[5:]]), forensic=True)
+    assert addresses(Playback(log, as_stored=True)) == ["@0", "@1", "@4", "@5"]
+    played = Playback(log, granularity="step", as_stored=True)
+    assert [[frame.seq for frame in group] for group in iter(played.take, ())] == [[0], [1], [4, 5]]
+    played.seek("@4")
+    assert played.position == 2
+    assert addresses(Playback(log, start="@1", until="@4")) == ["@1", "@4"]
 
 
 # -- stalls ---------------------------------------------------------------------------------------------------------

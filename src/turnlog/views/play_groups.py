@@ -15,6 +15,7 @@ from turnlog.log import AnyEvent, Session
 
 from .index import index_of
 from .play_frames import Frame
+from .rows import end_before
 
 Granularity: TypeAlias = Literal["token", "block", "step", "turn"]
 GRANULARITIES: Final[tuple[Granularity, ...]] = get_args(Granularity)
@@ -62,7 +63,8 @@ class Part:
             return edges[at - 1], first
         if at + 1 < len(edges):
             following = edges[at + 1]
-            return first, following if self._type(following) == self._end else following - 1
+            ended = self._type(following) == self._end
+            return first, following if ended else end_before(self._session, following) - 1
         closing = next((event.seq for event in self._closers if event.type == self._end), None)
         if closing is None:
             return first, None

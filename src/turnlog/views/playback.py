@@ -61,7 +61,8 @@ class Playback:
         stall_ms: float | None = None,
         as_stored: bool = False,
     ) -> None:
-        for name, value in (("speed", speed), ("idle limit", idle_limit_ms), ("stall", stall_ms)):
+        _check_speed(speed)
+        for name, value in (("idle limit", idle_limit_ms), ("stall", stall_ms)):
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} is a number from 0 on, not {value}")
         if granularity not in GRANULARITIES:
@@ -205,8 +206,7 @@ class Playback:
 
     @speed.setter
     def speed(self, value: float) -> None:
-        if not value >= 0:
-            raise ValueError(f"speed is a number from 0 on, not {value}")
+        _check_speed(value)
         self._pace.change_speed(value)
 
     @property
@@ -394,6 +394,11 @@ def playback(
     """
     played = Playback(session, start=start, speed=speed, idle_limit_ms=idle_limit_ms, as_stored=as_stored)
     return ((frame.wait_ms, frame) for frame in played)
+
+
+def _check_speed(speed: float) -> None:
+    if not 0 <= speed < math.inf:
+        raise ValueError(f"speed is a finite number from 0 on, not {speed}")
 
 
 def _target(session: Session, address: Target | str) -> Target:

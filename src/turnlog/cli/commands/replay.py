@@ -82,8 +82,8 @@ def replay(screen: Screen, which: Which, options: Options) -> None:
 
 def _granularity(options: Options) -> Granularity:
     for name, value in (("speed", options.speed), ("idle-limit", options.idle_limit), ("stall", options.stall)):
-        if value is not None and not value >= 0:
-            raise WrongUsage(f"--{name} is a number from 0 on")
+        if value is not None and (not value >= 0 or (name == "speed" and math.isinf(value))):
+            raise WrongUsage(f"--{name} is a number from 0 on{'; 0 does not wait' if name == 'speed' else ''}")
     found = next((one for one in GRANULARITIES if one == options.granularity), None)
     if found is None:
         raise WrongUsage(f"--granularity takes {', '.join(GRANULARITIES)}, not {options.granularity!r}")

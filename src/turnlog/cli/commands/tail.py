@@ -28,8 +28,9 @@ from turnlog.events import (
     TurnStart,
 )
 from turnlog.log import AnyEvent, SessionEvent
-from turnlog.store import Follower, LogRefused, StoredSession
+from turnlog.store import Follower, LogRefused, SessionAmbiguous, SessionNotFound, StoredSession, locate
 from turnlog.store.follow import INTERVAL
+from turnlog.store.names import parse_file
 from turnlog.views import resolve
 from turnlog.views.call import is_error
 from turnlog.views.index import index_of
@@ -84,13 +85,21 @@ def tail(screen: Screen, which: Which, options: Options) -> None:
         raise WrongUsage(f"{what} cannot be followed; turnlog replay - --speed 0 shows it")
     printer = _Printer(screen, only, as_json=options.as_json)
     try:
-        follower = Follower(source, keep=options.follow)
+        follower = Follower(_followed(source), keep=options.follow)
     except LogRefused:
         session = open_session(screen, which)  # which warns, and reads what is readable
         _show_rest(printer, session, options, _first(session, options.start))
         return
     follower.skip_to(_first(follower.session, options.start))
     _Following(screen, follower, printer, options).run()
+
+
+def _followed(file: Path) -> Path:
+    """The directory of a session whose newest file this is: it may come to be packed or converted beside it."""
+    try:
+        return file.parent if parse_file(file) is not None and locate(file.parent) == file else file
+    except (SessionNotFound, SessionAmbiguous):
+        return file
 
 
 def _only(words: Sequence[str]) -> frozenset[str]:
