@@ -34,6 +34,7 @@ from turnlog.agent import (
     StatusChanged,
     TurnStopping,
 )
+from turnlog.agent.limits import Limits
 from turnlog.bus import Cancellation, Cancelled, Next, Outcome, stop
 from turnlog.events import (
     Aborted,
@@ -999,3 +1000,29 @@ async def test_a_turn_that_costs_too_much_ends_with_cost_limit_before_its_next_s
 def test_a_cost_limit_needs_a_price() -> None:
     with pytest.raises(ValueError, match="price="):
         agent_of(max_cost=1)
+
+
+async def test_waking_an_idle_agent_works_on_what_waits_and_says_nothing_itself() -> None:
+    agent = agent_of("one")
+    agent.inject("For later.")
+    assert (agent.status, agent.task) == ("idle", None)
+    agent.wake()
+    assert agent.status == "running"
+    assert agent.task is not None
+    await within(5, agent.when_idle())
+    assert [one.data.message.text for one in agent.session.select(UserMessage)] == ["For later."]
+    agent.wake()
+    await within(5, agent.when_idle())
+    assert len(list(agent.session.select(TurnStart))) == 1, "nothing waits, so no turn is opened"
+
+
+def test_limits_stand_for_all_four_and_beside_none_of_them() -> None:
+    with pytest.raises(ValueError, match="limits= is given beside max_steps"):
+        agent_of("one", limits=Limits(max_steps=1), max_steps=2)
+
+
+async def test_limits_of_ones_own_decide_before_every_step() -> None:
+    agent = agent_of(call("nobody"), "two", limits=Limits(max_steps=1))
+    done = await within(5, agent.run("One."))
+    assert isinstance(done.reason, Errored)
+    assert done.reason.error.code == "STEP_LIMIT"

@@ -78,12 +78,15 @@ class Agent:
         max_seconds: float | None = None,
         max_cost: float | None = None,
         price: Callable[[TokenUsage], float] | None = None,
+        limits: Limits | None = None,
         bus: Bus | None = None,
     ) -> None:
         """*model*: ``"deepseek/deepseek-chat"`` or a `Model`. *workspace*: where tools work; the session's directory
         unless given. *spill*: where tools put what is too large to show. *max_tokens* is per request; *max_steps*,
-        *max_seconds* and *max_cost* (with *price*) are per turn, off by default.
+        *max_seconds* and *max_cost* (with *price*) are per turn, off by default; *limits* stands for all four.
         """
+        if limits is not None and (max_steps, max_seconds, max_cost, price) != (None, None, None, None):
+            raise ValueError("limits= is given beside max_steps, max_seconds, max_cost or price; put them into it")
         if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
             raise ValueError(f"max_tokens is {max_tokens!r}; it is a whole number of tokens, 1 or more")
         self.session: Final = session
@@ -136,7 +139,7 @@ class Agent:
                 attempts=Attempts(session, self.bus, self.used),
                 scheduler=scheduler,
             ),
-            limits=Limits(max_steps, max_seconds, max_cost, price),
+            limits=Limits(max_steps, max_seconds, max_cost, price) if limits is None else limits,
             ledger=self,
         )
         self._listen(retry or RetryPolicy())
@@ -195,6 +198,17 @@ class Agent:
         The turn ends ``aborted`` with everything closed; await :meth:`when_idle` for that.
         """
         self._driver.cancel(CancelledByUser() if cause is None else cause, keep_inbox=keep_inbox)
+
+    def wake(self) -> None:
+        """Have what waits worked on, without saying anything; does nothing where nothing waits."""
+        if len(self.inbox):
+            self._driver.wake()
+
+    @property
+    def task(self) -> asyncio.Task[None] | None:
+        """The task that runs the loop; None while nothing runs. Cancelling it gives the loop up: what is open is
+        closed in the log, calls that ran are answered with a failure. :meth:`cancel` ends only the turn."""
+        return self._driver.task
 
     async def when_idle(self) -> None:
         """Wait until nothing runs and nothing is about to. Cancelling it cancels only the wait."""

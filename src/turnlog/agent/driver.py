@@ -114,6 +114,11 @@ class Driver:
         """Whether it works on something that was cancelled already: new input is for a turn after that."""
         return self._task is not None and self._cancellation.cause is not None
 
+    @property
+    def task(self) -> asyncio.Task[None] | None:
+        """What runs, if anything does."""
+        return self._task
+
     def wake(self) -> None:
         """Make sure that what waits is worked on. From idle, a turn is open and its input claimed on return."""
         if self.disposed:

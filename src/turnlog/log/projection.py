@@ -79,6 +79,11 @@ class View(Sequence[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         return map(self._at, range(self._length))
 
+    def shares_storage(self, other: View[Any]) -> bool:
+        """Whether both are of one storage, so that the shorter is the beginning of the longer; told without looking at
+        an item. Equal views need not share."""
+        return self._items is other._items
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, View) and other._items is self._items:
             return self._length == other._length

@@ -82,7 +82,7 @@ class Conversation:
         before, taken = self._history, self._taken
         if len(history) < len(taken):
             return False
-        if isinstance(before, View) and isinstance(history, View) and before._items is history._items:
+        if isinstance(before, View) and isinstance(history, View) and history.shares_storage(before):
             return True
         return all(history[place] is message for place, message in enumerate(taken))
 

@@ -247,7 +247,7 @@ class Conductor:
         assert self.agent is not None
         self._cancelled.add(at)
         self._cancelling = True
-        task = self.agent._driver._task if action.task else None
+        task = self.agent.task if action.task else None
         if task is not None:
             if not isinstance(action.cause, CancelledByDisposal | Failure):  # both were cancelled
                 self.agent.cancel(action.cause, keep_inbox=not action.withdraws)
@@ -306,7 +306,7 @@ class Conductor:
         agent = self.agent
         if event is None or event.type != "turn/start" or agent is None or not len(agent.inbox):
             return False
-        agent._driver.wake()  # there is no other way to ask for it without saying something
+        agent.wake()
         return True
 
     # -- after the recording ------------------------------------------------------------------------------------

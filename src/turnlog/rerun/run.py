@@ -268,11 +268,11 @@ class _Run:
                 approvals=self._approvals,
                 max_parallel=1_000_000,
                 retry=retries(conductor, self._recording.retry_policies(len(new))),
+                limits=RecordedLimits(conductor=conductor),  # only these know which turn to cut off
                 bus=bus,
             )
         except InboxError as error:
             raise RerunError(str(error)) from error
-        agent._driver._limits = RecordedLimits(conductor=conductor)  # only these know which turn to cut off
         conductor.agent = agent
         try:
             if self._first is None:
