@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from turnlog.views.buckets import Buckets
-from turnlog.views.prices import NOTHING, Cost, PricesInvalid, PriceTable
+from turnlog.views.prices import Cost, PricesInvalid, PriceTable
 from turnlog.views.usage import Charge
 
 from .record import unpack, unpack_rest
@@ -31,22 +31,18 @@ def charge_row(charge: Charge) -> tuple[Any, ...]:
 
 def with_charges(base: Totals, rows: Iterable[tuple[Any, ...]], prices: PriceTable) -> Totals:
     """*base* with what some charges come to."""
-    tokens = {(one.provider, one.model): one for one in base.tokens}
-    cost = NOTHING
+    sums = {(one.provider, one.model): list(one[2:]) for one in base.tokens}
+    pico, priced, unpriced, estimated = base.pico_usd, base.priced, base.unpriced, base.estimated
     for seq, kind, turn, step, attempt, time, provider, model, flawed, *figures in rows:
         told = None if figures[0] is None else Buckets(*figures)
-        route = (provider, model)
-        counted = Tokens(provider, model, 1, int(told is None), *(told or Buckets()))
-        tokens[route] = tokens.get(route, Tokens(*route)).plus(counted)
-        charge = Charge(seq, time, kind, provider, model, told, bool(flawed), turn, step, attempt)
-        cost += charge.cost(prices)
-    return base._replace(
-        tokens=tuple(tokens[route] for route in sorted(tokens)),
-        pico_usd=base.pico_usd + cost.pico_usd,
-        priced=base.priced + cost.priced,
-        unpriced=base.unpriced + cost.unpriced,
-        estimated=base.estimated or bool(cost.why),
-    )
+        counted = sums.setdefault((provider, model), [0] * (len(Tokens._fields) - 2))
+        for place, more in enumerate((1, told is None, *(told or ()))):
+            counted[place] += more
+        cost = Charge(seq, time, kind, provider, model, told, bool(flawed), turn, step, attempt).cost(prices)
+        pico, priced, unpriced = pico + cost.pico_usd, priced + cost.priced, unpriced + cost.unpriced
+        estimated = estimated or bool(cost.why)
+    tokens = tuple(Tokens(*route, *sums[route]) for route in sorted(sums))
+    return base._replace(tokens=tokens, pico_usd=pico, priced=priced, unpriced=unpriced, estimated=estimated)
 
 
 def cost_of(totals: Totals) -> Cost:

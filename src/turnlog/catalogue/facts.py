@@ -12,7 +12,7 @@ import mmap
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -83,6 +83,8 @@ class Facts:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     sources: list[tuple[Any, ...]] = field(default_factory=list)
     usage: list[tuple[Any, ...]] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    """How many calls there are so far that begin with an event: one answer may ask for several that never start."""
     only_checked: bool = False
     """The log is what it was: only when it was looked at is new."""
 
@@ -300,12 +302,26 @@ def _lean(rows: Rows) -> Rows:
     return lean
 
 
+_numbers: Final = msgspec.json.Decoder(tuple[int, ...]).decode
+
+
+def _cited(event: AnyEvent) -> Iterable[tuple[int, int]]:
+    """The runs of seqs that an event cites."""
+    stored = event._sources
+    if not isinstance(stored, Raw):
+        return runs_of(event.sources or ())
+    try:
+        return runs_of(_numbers(stored))
+    except msgspec.MsgspecError:  # ranges, or no list of seqs
+        return runs_of(event.sources or ())
+
+
 def _edges(rows: Rows) -> set[int]:
     """The seqs at which what messages cite begins, or is over."""
     found: set[int] = set()
     for row in rows.rows:
         if row.type == "assistant/message" and not isinstance(row, PackedRun):
-            for first, last in runs_of(row.sources or ()):
+            for first, last in _cited(row):
                 found.update((first, last + 1))
     return found
 
@@ -333,9 +349,7 @@ def _fold(facts: Facts, session: Session, base: Totals, prices: PriceTable) -> t
         if isinstance(row, PackedRun) or row.type == "assistant/chunk":
             continue
         state.read(row)
-        sources = row.sources
-        if sources:
-            facts.sources += [(row.seq, first, last) for first, last in runs_of(sources)]
+        facts.sources += [(row.seq, first, last) for first, last in _cited(row)]
     last = rows.rows[-1] if rows.rows else None
     if last is not None:
         state.last_ms = last.time0 if isinstance(last, PackedRun) else last.time
@@ -343,9 +357,12 @@ def _fold(facts: Facts, session: Session, base: Totals, prices: PriceTable) -> t
     facts.usage = _charges(session, base)
     for call in calls(session, as_stored=True):
         _fold_call(facts, call)
-    cut = state.cut
-    before = None if cut is None else with_charges(cut, (row for row in facts.usage if row[0] < cut.events), prices)
-    return before, with_charges(state.totals(rows.length), facts.usage, prices)
+    cut, end = state.cut, state.totals(rows.length)
+    if cut is None:
+        return None, with_charges(end, facts.usage, prices)
+    before = with_charges(cut, (row for row in facts.usage if row[0] < cut.events), prices)
+    later = [row for row in facts.usage if row[0] >= cut.events]
+    return before, with_charges(before.spent(end), later, prices)
 
 
 class _Fold:
@@ -415,7 +432,8 @@ def _fold_call(facts: Facts, call: Call) -> None:
     begun = call.started if call.started is not None else call.asked if call.asked is not None else call.result
     if begun is None:
         return
-    place = sum(1 for row in reversed(facts.calls) if row[0] == begun.seq)
+    place = facts.places.get(begun.seq, 0)
+    facts.places[begun.seq] = place + 1
     result = None if call.result is None or call.synthetic else call.result.seq
     facts.calls.append((begun.seq, place, call.turn, call.step, call.id, call.name, result))
 

@@ -87,6 +87,11 @@ class Totals(NamedTuple):
         """Whether the cost is exact: no estimate in it, and nothing missing."""
         return not self.estimated and not self.unpriced
 
+    def spent(self, other: Totals) -> Totals:
+        """*other* with what these requests used and cost."""
+        return other._replace(tokens=self.tokens, pico_usd=self.pico_usd, priced=self.priced, unpriced=self.unpriced,
+                              estimated=self.estimated)  # fmt: skip
+
     def packed(self) -> tuple[Any, ...]:
         """As plain values."""
         return (*self[:-1], tuple(tuple(one) for one in self.tokens))
