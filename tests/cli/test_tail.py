@@ -77,6 +77,13 @@ def test_it_begins_at_the_last_turn_or_where_it_is_told(run: Callable[..., Ran])
     )
 
 
+def test_a_place_behind_the_end_of_a_log_that_nobody_writes_is_said(run: Callable[..., Ran]) -> None:
+    assert (run("tail", SAMPLE, "--from", "@10").code, run("tail", SAMPLE, "--from", "@10").out) == (0, "")
+    shown = run("tail", SAMPLE, "--from", "@11")
+    assert (shown.code, shown.out) == (1, "")
+    assert "ends at @9, before @11" in shown.err
+
+
 def test_json_is_the_log_from_there_on(run: Callable[..., Ran]) -> None:
     assert run("tail", SAMPLE, "--json").out == run("events", SAMPLE, "--json").out
     shown = run("tail", TOOLS[0], "--root", root(0), "--from", "@9", "--json")
@@ -219,6 +226,7 @@ def test_an_interrupt_says_where_to_go_on(tmp_path: Path, number: int, code: int
 
 
 def test_a_reader_that_goes_away_ends_it_also_when_nothing_is_said(tmp_path: Path) -> None:
+    """BC-073: nothing is written for a long time, so that no write fails."""
     path = tmp_path / "session.jsonl"
     path.write_bytes(log(turn(), step(), user("hi")))
     with writer(tmp_path), running(start(path)) as process:

@@ -140,6 +140,22 @@ def test_following_goes_on_from_a_seq(path: Path) -> None:
         assert follower.next_seq == len(load(path))
 
 
+def test_a_seq_that_is_still_to_come_is_waited_for(path: Path) -> None:
+    lines = words().lines(packed=False)
+    path.write_bytes(joined(lines[:5]))
+    with writer(path.parent) as end:
+        early, never = Follower(path), Follower(path)
+        early.skip_to(10)
+        never.skip_to(1000)
+        append(path, joined(lines[5:9]))
+        assert rest(early) == rest(never) == []
+        append(path, joined(lines[9:]))
+        assert rest(early) == list(range(10, len(lines) - 1))
+        end()
+        assert rest(never) == []
+        assert (never.ended, never.notices) == (True, [])
+
+
 @pytest.mark.parametrize("version", [0, 3, 4])
 def test_two_followers_take_nothing_from_each_other(tmp_path: Path, version: int) -> None:
     path = tmp_path / f"session{f'.v{version}' if version else ''}.jsonl"

@@ -66,6 +66,7 @@ class Follower:
         self._reading = _Reading(self.path, vocabulary)
         self.session = self._open()
         self._next = self.session.rows.base
+        self._given = self._next  # one past the last event that was given
 
     def _open(self) -> StoredSession:
         if self._is_live():
@@ -112,9 +113,9 @@ class Follower:
         else:
             self.session = whole  # the same file: what was given of it stands
         self.ended = True
-        if len(self.session) < self._next:
-            last = len(self.session)
-            self._tell(f"the log is shorter than it was: @{last} to @{self._next - 1} are no longer in it")
+        length = len(self.session)
+        if length < self._given:
+            self._tell(f"the log is shorter than it was: @{length} to @{self._given - 1} are no longer in it")
 
     async def events(self, interval: float = INTERVAL) -> AsyncIterator[AnyEvent]:
         """Every event from the beginning, or from :meth:`skip_to` on, as they come; ends with the writer.
@@ -222,6 +223,8 @@ class Follower:
                 return ()
         fresh = events[max(self._next - base, 0) :]
         self._next = max(self._next, len(self.session))
+        if fresh:
+            self._given = self._next
         return fresh
 
     def _tell(self, text: str) -> None:

@@ -136,7 +136,8 @@ class _Following:
         self._follower = follower
         self._printer = printer
         self._options = options
-        self._turns = _Turns(follower.session, follower.next_seq)
+        self._first = follower.next_seq
+        self._turns = _Turns(follower.session, self._first)
         self._quiet_since = time.monotonic()
 
     def run(self) -> None:
@@ -193,6 +194,9 @@ class _Following:
 
     def _end(self) -> None:
         session = self._follower.session
+        if self._first > len(session):
+            self._screen.nothing(f"the log ends at @{len(session) - 1}, before @{self._first}")
+            return
         self._printer.close(() if self._options.as_stored else session.closers)
         if session.torn is not None:
             self._screen.partly(f"the log has an unfinished tail: {session.torn.reason}")
