@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import sqlite3
@@ -186,6 +187,17 @@ def test_hits_come_from_the_log_and_never_from_what_the_full_text_claims(root: P
             connection.execute("INSERT INTO grams(rowid, text) VALUES(?, 'unheard of')", (number,))
     connection.close()
     assert found(root, "unheard of") == ([], [])
+
+
+def test_an_index_that_is_deleted_while_it_is_asked_is_done_without(root: Path) -> None:
+    with Catalogue([root]) as catalogue:
+        one = catalogue.sessions()[0]
+        right = catalogue.calls(one), catalogue.turns(one), catalogue.cited(one), catalogue.header(one)
+        with sqlite3.connect(index_path(root), isolation_level=None) as connection:
+            connection.execute("DELETE FROM sessions")
+        connection.close()
+        assert (catalogue.calls(one), catalogue.turns(one), catalogue.cited(one), catalogue.header(one)) == right
+        assert json.loads(right[3] or b"")["id"] == one.record.id
 
 
 # -- processes --------------------------------------------------------------------------------------------------------

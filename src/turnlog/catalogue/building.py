@@ -123,7 +123,7 @@ def start_builder(roots: Sequence[Path]) -> bool:
     try:  # through a shell that is over at once, so that whoever started it has no child to wait for
         started = subprocess.run(
             ["/bin/sh", "-c", '"$0" "$@" &', *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True, cwd="/", check=False,
+            stderr=subprocess.DEVNULL, start_new_session=True, check=False,
         )  # fmt: skip
     except OSError:
         return False

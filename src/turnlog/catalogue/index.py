@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 
 from . import answers
 from .database import TABLES, in_memory, open_database, transaction
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from turnlog.views.prices import PriceTable
 
     from .facts import Facts
+
+Answer = TypeVar("Answer")
 
 _BATCH_S: Final = 1.0
 """Seconds of reading whose results are written in one transaction; a killed builder loses no more than these."""
@@ -176,18 +178,15 @@ class Catalogue:
 
     def header(self, session: Listed) -> bytes | None:
         """The session's header as JSON; None where it cannot be read."""
-        connection, number = self._tables(session)
-        row = connection.execute("SELECT rest FROM rests WHERE number = ?", (number,)).fetchone()
-        rest = None if row is None else unpack_rest(row[0])
-        return (rest.header or None) if rest is not None else None
+        return self._answer(session, _header) or None
 
     def turns(self, session: Listed) -> list[answers.IndexedTurn]:
         """The turns of a session, in order."""
-        return answers.turns(*self._tables(session))
+        return self._answer(session, answers.turns)
 
     def calls(self, session: Listed, id: str | None = None) -> list[answers.IndexedCall]:
         """The calls of a session, in order; only those with *id*, if one is given."""
-        return answers.calls(*self._tables(session), id)
+        return self._answer(session, lambda there, number: answers.calls(there, number, id))
 
     def calls_named(self, id: str) -> list[tuple[Listed, answers.IndexedCall]]:
         """The calls with an id, of all sessions, newest session first."""
@@ -195,11 +194,23 @@ class Catalogue:
 
     def cited(self, session: Listed, seq: int | None = None) -> list[answers.CitedRun]:
         """What events of a session cite; only what holds *seq*, if one is given."""
-        return answers.cited(*self._tables(session), seq)
+        return self._answer(session, lambda there, number: answers.cited(there, number, seq))
 
-    def _tables(self, session: Listed) -> tuple[sqlite3.Connection, int]:
+    def _answer(self, session: Listed, ask: Callable[[sqlite3.Connection, int], Answer]) -> Answer:
+        """Ask the tables; where they are gone meanwhile (deleted, made again, damaged), the log."""
         root = next(one for one in self.roots if one.path == session.root)
-        return root.tables(session.key)
+        try:
+            return ask(*root.tables(session.key))
+        except (sqlite3.Error, KeyError):
+            pass
+        from .costs import price_table
+        from .facts import read_facts
+
+        if root.spill is None:
+            root.spill = in_memory(TABLES)
+        _store(root.spill, session.key, read_facts(root.path / session.key, price_table(self._say)))
+        root.spilled.add(session.key)
+        return ask(*root.tables(session.key))
 
     # -- bringing it up to date -------------------------------------------------------------------------------------
 
@@ -328,6 +339,14 @@ class Catalogue:
             except OSError:
                 pass  # the next command says so
         root.connection, root.kept = in_memory(TABLES), False
+
+
+def _header(connection: sqlite3.Connection, number: int) -> bytes:
+    row = connection.execute("SELECT rest FROM rests WHERE number = ?", (number,)).fetchone()
+    rest = None if row is None else unpack_rest(row[0])
+    if rest is None:
+        raise KeyError(number)
+    return rest.header
 
 
 def _store(connection: sqlite3.Connection, key: str, facts: Facts) -> bool:
