@@ -18,9 +18,12 @@ from tests.store.test_follow import append, replaced, writer
 from tests.views.logs import CASES, LONG, SAMPLE, TOOLS, end, finish, log, root, step, step_end, turn, user
 from tests.views.logs import chunk as chunk_event
 from tests.views.logs import text as delta
+from turnlog.cli import completion
+from turnlog.cli.commands.tail import KINDS, MOMENTS
 from turnlog.model import call, text, wait
 from turnlog.testing import LoopbackServer
 from turnlog.testing.replies import reply
+from turnlog.views.play_groups import GRANULARITIES
 
 STORED = [(version, name) for version in (0, 3, 4) for name in (TOOLS[version], LONG[version])]
 
@@ -128,6 +131,14 @@ def test_what_makes_no_sense_is_refused(run: Callable[..., Ran], words: list[str
     shown = run("tail", SAMPLE, *words)
     assert (shown.code, shown.out) == (2, "")
     assert told in shown.err
+
+
+def test_the_shell_offers_what_the_options_take() -> None:
+    assert completion.kinds("") == list(KINDS)
+    assert completion.kinds("text,t") == ["text,text", "text,thinking", "text,tools", "text,turns"]
+    assert completion.moments("") == list(MOMENTS)
+    assert completion.granularities("") == list(GRANULARITIES)
+    assert completion.granularities("st") == ["step"]
 
 
 def test_standard_input_cannot_be_followed(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:

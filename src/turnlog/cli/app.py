@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from . import asking, billing, comparing, finding, keeping, rerunning, working
-from .completion import event_types, session_ids
+from .completion import event_types, granularities, kinds, moments, session_ids
 from .opening import Which, split_words
 from .options import AsJson, AsStored, Latest, Limit, Roots, SessionName, Since, Until, screen_of
 
@@ -314,7 +314,13 @@ def _replay(
         float, typer.Option("--idle-limit", metavar="SECONDS", help="Cut longer waits to this; inf never cuts.")
     ] = 5.0,
     granularity: Annotated[
-        str, typer.Option("--granularity", metavar="token|block|step|turn", help="What is shown at once.")
+        str,
+        typer.Option(
+            "--granularity",
+            metavar="token|block|step|turn",
+            autocompletion=granularities,
+            help="What is shown at once.",
+        ),
     ] = "token",
     stall: Annotated[
         float | None,
@@ -356,11 +362,23 @@ def _tail(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="KIND", help="Only text, thinking, tools, writes, …", show_default=False),
+        typer.Option(
+            "--only",
+            metavar="KIND",
+            autocompletion=kinds,
+            help="Only text, thinking, tools, writes, …",
+            show_default=False,
+        ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="turn-end|idle|error", help="End when it comes to that.", show_default=False),
+        typer.Option(
+            "--until",
+            metavar="turn-end|idle|error",
+            autocompletion=moments,
+            help="End when it comes to that.",
+            show_default=False,
+        ),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on though nobody is known to write it.")] = False,
     as_stored: AsStored = False,

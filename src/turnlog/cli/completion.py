@@ -31,6 +31,27 @@ def event_types(incomplete: str) -> list[str]:
     return [f"{before}{comma}{type}" for type in sorted(Vocabulary.core) if type.startswith(begun)]
 
 
+def granularities(incomplete: str) -> list[str]:
+    """What ``replay --granularity`` takes."""
+    return _beginning(("token", "block", "step", "turn"), incomplete)
+
+
+def moments(incomplete: str) -> list[str]:
+    """What ``tail --until`` takes."""
+    return _beginning(("turn-end", "idle", "error"), incomplete)
+
+
+def kinds(incomplete: str) -> list[str]:
+    """What ``tail --only`` takes; after a comma, one more of them."""
+    before, comma, begun = incomplete.rpartition(",")
+    words = ("text", "thinking", "tools", "writes", "prompts", "errors", "turns", "other")
+    return [f"{before}{comma}{word}" for word in _beginning(words, begun)]
+
+
+def _beginning(words: Iterable[str], begun: str) -> list[str]:
+    return [word for word in words if word.startswith(begun)]
+
+
 def _ids(roots: Iterable[object], begun: str) -> list[str]:
     from turnlog.store.discover import default_roots
     from turnlog.store.names import session_directories
