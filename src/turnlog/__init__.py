@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from turnlog import agent as agent
     from turnlog import bus as bus
+    from turnlog import catalogue as catalogue
     from turnlog import events as events
     from turnlog import log as log
     from turnlog import model as model
@@ -56,7 +57,7 @@ _HOMES = {
     "verify": "turnlog.store",
 }
 
-_ROOMS = frozenset({"agent", "bus", "events", "log", "model", "store", "testing", "tools", "views"})
+_ROOMS = frozenset({"agent", "bus", "catalogue", "events", "log", "model", "store", "testing", "tools", "views"})
 
 __all__ = [
     "Agent",
