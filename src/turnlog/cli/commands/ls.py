@@ -82,38 +82,50 @@ def ls(screen: Screen, roots: Sequence[Path], wanted: Wanted, *, as_json: bool) 
     period = screen.clock.period(wanted.since, wanted.until)
     places = places_of(roots)
     with Catalogue(places, say=screen.hint, progress=Progress(screen, "sessions are indexed")) as catalogue:
-        every = [_row(one) for one in catalogue.sessions()]
+        chosen = _choose(catalogue.sessions(), wanted, period)
         skips = [one for one in catalogue.skipped() if period.has(one.modified_ms)]
-        _show(screen, catalogue, every, skips, wanted, period, places, as_json=as_json)
+        rows = chosen.rows
+        live = {row.path: is_live(row) for row in rows}
+        if as_json:
+            _json(screen, catalogue, rows, live, skips)
+        else:
+            _table(screen, rows, live)
+            for one in skips:
+                screen.line(Styled(f"skipped: {one.path}: {one.reason}", "yellow"))
+    _warn(screen, rows, skips)
+    if len(rows) < chosen.found:
+        screen.hint(f"{len(rows)} of {chosen.found} sessions are shown; raise --limit for more")
+    elif chosen.every and not chosen.timely:
+        screen.nothing(f"no session began in that time; there are {chosen.every} of other times")
+    elif chosen.every and not chosen.found:
+        screen.nothing(f"no session is like that; there are {chosen.timely} others")
+    elif not chosen.every:
+        where = ", ".join(map(str, places)) or "~/.turnlog/sessions or ~/.dsh/sessions"
+        screen.nothing(f"no sessions under {where}; --root DIR looks elsewhere")
 
 
-def _show(
-    screen: Screen, catalogue: Catalogue, every: list[Row], skips: Sequence[Skip], wanted: Wanted, period: Period,
-    places: Sequence[Path], *, as_json: bool,
-) -> None:  # fmt: skip
+class _Chosen(NamedTuple):
+    """The rows to show, and how many sessions there are."""
+
+    rows: list[Row]
+    found: int
+    """That are wanted, whatever the limit."""
+    timely: int
+    """That began in the time asked for."""
+    every: int
+
+
+def _choose(sessions: Sequence[Listed], wanted: Wanted, period: Period) -> _Chosen:
+    if wanted == Wanted(since=wanted.since, until=wanted.until, limit=wanted.limit):  # rows are only made to be shown
+        timely = [one for one in sessions if period.has(one.record.created_ms)]
+        return _Chosen([_row(one) for one in timely[: wanted.limit]], len(timely), len(timely), len(sessions))
+    every = [_row(one) for one in sessions]
     every += [_foreign_row(one) for one in _foreign()] if wanted.foreign else []
     if wanted.foreign or wanted.sort != "created" or wanted.reverse:
         every.sort(key=_order(wanted.sort), reverse=wanted.reverse)
-    timely = [row for row in every if period.has(row.created_ms)]
-    found = _chosen(timely, wanted)
-    rows = found[: wanted.limit]
-    live = {row.path: is_live(row) for row in rows}
-    if as_json:
-        _json(screen, catalogue, rows, live, skips)
-    else:
-        _table(screen, rows, live)
-        for one in skips:
-            screen.line(Styled(f"skipped: {one.path}: {one.reason}", "yellow"))
-    _warn(screen, rows, skips)
-    if len(rows) < len(found):
-        screen.hint(f"{len(rows)} of {len(found)} sessions are shown; raise --limit for more")
-    elif every and not timely:
-        screen.nothing(f"no session began in that time; there are {len(every)} of other times")
-    elif every and not found:
-        screen.nothing(f"no session is like that; there are {len(timely)} others")
-    elif not every:
-        where = ", ".join(map(str, places)) or "~/.turnlog/sessions or ~/.dsh/sessions"
-        screen.nothing(f"no sessions under {where}; --root DIR looks elsewhere")
+    rows = [row for row in every if period.has(row.created_ms)]
+    found = _fitting(rows, wanted)
+    return _Chosen(found[: wanted.limit], len(found), len(rows), len(every))
 
 
 def places_of(roots: Sequence[Path]) -> list[Path]:
@@ -146,7 +158,7 @@ def is_live(row: Row) -> bool:
     return row.listed is not None and row.listed.live
 
 
-def _chosen(rows: Sequence[Row], wanted: Wanted) -> list[Row]:
+def _fitting(rows: Sequence[Row], wanted: Wanted) -> list[Row]:
     found = list(rows)
     if wanted.project is not None:
         of_project = in_project(wanted.project)
@@ -180,7 +192,7 @@ def _row(one: Listed) -> Row:
     record = one.record
     totals = record.totals
     model = f"{totals.provider}/{totals.model}" if totals.provider else totals.model
-    tokens = sum(used.total for used in totals.tokens)
+    tokens = sum(used.input + used.output + used.cache_read + used.cache_write for used in totals.tokens)
     modified = record.identity.modified_ns // 1_000_000
     return Row(record.id, one.path, "turnlog", record.created_ms, modified, record.identity.size, record.cwd,
                totals.shown_title, model, totals.turns, tokens, totals.micro_usd, totals.exact, totals.end,
