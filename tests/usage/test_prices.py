@@ -205,9 +205,7 @@ def test_later_tables_replace_what_earlier_ones_say_of_a_model(tmp_path: Path, m
     (tmp_path / "config" / "turnlog" / "prices.toml").write_text(row(7) + row(8, "mine"))
     assert (price(PriceTable.load()), price(PriceTable.load(), "mine")) == (7_000_000, 8_000_000)
     assert price(PriceTable.load(), "deepseek-v4-pro") == 660_000
-    settings = "[approval]
-policy = 'ask'
-" + row(9).replace("[[price]]", "[[prices.price]]")
+    settings = "[approval]\npolicy = 'ask'\n" + row(9).replace("[[price]]", "[[prices.price]]")
     (tmp_path / "turnlog.toml").write_text(settings)
     assert price(PriceTable.load(workspace=tmp_path)) == 9_000_000
     given = tmp_path / "given.toml"
