@@ -118,7 +118,7 @@ class Attempt:
         """Its events in the log, in order; for a request that failed before its first chunk, the ``llm/retry``."""
         found = [seq for part in self.parts for seq in range(part.seq, part.seq + part.size) if self._mine(seq)]
         found += [] if self.event is None or self.synthetic else [self.event.seq]
-        return tuple(found or ([] if self.retry is None else [self.retry.seq]))
+        return tuple(sorted(found) or ([] if self.retry is None else [self.retry.seq]))
 
     def _mine(self, seq: int) -> bool:
         return self.cited is None or seq in self.cited

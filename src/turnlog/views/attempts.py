@@ -2,7 +2,8 @@
 
 A step makes one request; when it fails and is retried, the step has several attempts. Formats 0 and 1 log their
 chunks as events: a retry, a chunk after a ``finish``, the message and the end of the step divide them, and a message
-that cites chunks has exactly these. Formats 2 to 4 keep each attempt's stream inside the event that settled it.
+that cites chunks has exactly these. A figure that comes when its attempt is over is no attempt of its own. Formats 2
+to 4 keep each attempt's stream inside the event that settled it.
 """
 
 from __future__ import annotations
@@ -144,6 +145,7 @@ class _Builder:
             self._turn, self._step, self._number = turn, step, 0
 
     def _retry(self, row: AnyEvent) -> None:
+        self._told_late()
         value = row.data.value if isinstance(row.data, OpaquePayload) else None
         failure = _failure(value.get("failure")) if isinstance(value, Mapping) else None
         if self._current.parts or not self._waiting or self._waiting[-1].retry is not None or self._settled_last():
@@ -171,28 +173,50 @@ class _Builder:
         sources = row.sources
         cited = None if sources is None else frozenset(sources)
         if cited is not None:
-            self._leave_uncited(cited)
+            cited |= self._leave_uncited(cited)
         interrupted = isinstance(data, AssistantMessage) and bool(data.interrupted)
         partly = cited if cited is not None and sum(part.size for part in self._current.parts) != len(cited) else None
         self._add("interrupted" if interrupted else "completed", event=row, cited=partly)
         if interrupted:
             self._open.add(len(self._waiting) - 1)
 
-    def _leave_uncited(self, cited: frozenset[int]) -> None:
-        """Chunks that the message does not rest on were an attempt of their own."""
+    def _leave_uncited(self, cited: frozenset[int]) -> frozenset[int]:
+        """Chunks that the message does not rest on were an attempt of their own. Gives the seqs of figures, which never
+        are one."""
         parts = self._current.parts
         mine = [part for part in parts if not cited.isdisjoint(range(part.seq, part.seq + part.size))]
         if len(mine) == len(parts):
-            return
+            return frozenset()
         kept = {part.seq for part in mine}
-        finish, self._current.finish = self._current.finish, None
-        self._current.parts = [part for part in parts if part.seq not in kept]
-        self._cut()
+        rest = [part for part in parts if part.seq not in kept]
+        finish = self._current.finish
+        self._current = _Current(rest)
+        if self._told_late():
+            rest = []
+        elif _are_figures(rest):
+            mine = parts
+        else:
+            self._cut()
+            rest = []
         self._current = _Current(mine, finish)
+        return frozenset(part.seq for part in rest)
 
     def _cut(self) -> None:
-        if self._current.parts:
+        if self._current.parts and not self._told_late():
             self._add_unfinished()
+
+    def _told_late(self) -> bool:
+        """Whether all that came are figures of the attempt before, which was over already; gives them to it."""
+        last = self._waiting[-1] if self._waiting else None
+        if last is None or last.retry is not None or (last.turn, last.step) != (self._turn, self._step):
+            return False
+        if self._current.finish is not None or not _are_figures(self._current.parts):
+            return False
+        late = self._current.parts
+        cited = None if last.cited is None else last.cited | {part.seq for part in late}
+        self._waiting[-1] = replace(last, parts=(*last.parts, *late), cited=cited)
+        self._current = _Current()
+        return True
 
     def _add_unfinished(self, event: AnyEvent | None = None) -> None:
         match self._current.finish:
@@ -239,6 +263,10 @@ class _Builder:
                 return replace(attempt, outcome="running" if running else "interrupted")
             case _:  # the turn went on: this attempt was left behind
                 return replace(attempt, outcome="cancelled" if attempt.message is not None else "failed")
+
+
+def _are_figures(parts: list[Slot]) -> bool:
+    return bool(parts) and all(isinstance(single_chunk(part), UsageChunk) for part in parts)
 
 
 def _first_time(parts: tuple[Slot, ...], event: AnyEvent | None) -> int:
