@@ -31,7 +31,8 @@ def test_equal_chunks_in_a_row_are_one_line_in_every_format(run: Callable[..., R
 def test_what_an_outline_leaves_out_is_said_at_a_terminal_only(run: Callable[..., Ran]) -> None:
     environment = {"PAGER": "cat", "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "200"}
     out, code = on_terminal(["show", str(SAMPLE)], environment)
-    assert (out.decode(), code) == (f"{golden('show')}turnlog: --all shows 3 more events\n", 0)
+    beside = "usage: 1 request, 12 in, 4 out, cost unknown\nturnlog: --all shows 3 more events\n"
+    assert (out.decode(), code) == (golden("show") + beside, 0)
     assert len(run("show", SAMPLE, "--all").out.splitlines()) == len(golden("show").splitlines()) + 3
     out, _code = on_terminal(["show", str(SAMPLE), "--all"], environment)
     assert b"turnlog:" not in out

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from turnlog.log import Session
 
 from .align import align, gaps
+from .prices import Cost
 from .runs import RunCall, RunStep, RunTurn, totals, turns_of
+from .usage import usage
 
 T = TypeVar("T")
 
@@ -54,6 +57,11 @@ class Diff:
     def same(self) -> bool:
         """Whether the runs are the same but for their times."""
         return not self.differences
+
+    @cached_property
+    def costs(self) -> tuple[Cost, Cost]:
+        """What left and right cost, by the prices that come with Turnlog; told like times, and never a difference."""
+        return usage(self.left).total.cost, usage(self.right).total.cost
 
     @property
     def first(self) -> Difference | None:

@@ -15,6 +15,7 @@ from turnlog.views.diff_events import EventsDiff, Side, diff_events, diff_messag
 from turnlog.views.normal import NormalEvent
 
 from ..json_views import document
+from ..money import cost_text, cost_view
 from ..opening import Which, open_session
 from ..problems import WrongUsage
 from ..screen import NOTHING, Screen, Styled
@@ -66,6 +67,10 @@ def _show_structure(screen: Screen, found: Diff, as_json: bool) -> bool:
         if mine or theirs:
             change = f"  {theirs - mine:+d}" if theirs != mine else ""
             screen.line(f"  {name:<17} {mine:>10} {theirs:>10}", Styled(change, "yellow"))
+    costs = found.costs
+    if any(cost.priced for cost in costs):
+        left, right = map(cost_text, costs)
+        screen.line(f"  {'cost':<17} {left:>10} {right:>10}")
     return found.same
 
 
@@ -97,6 +102,7 @@ def _structure_view(found: Diff) -> dict[str, Any]:
         "first": None if found.first is None else _difference_view(found.first),
         "differences": [_difference_view(one) for one in found.differences],
         "totals": {"left": found.left_totals, "right": found.right_totals},
+        "costs": {"left": cost_view(found.costs[0]), "right": cost_view(found.costs[1])},
     }
 
 

@@ -13,9 +13,11 @@ from turnlog.views.attempts import by_step
 from turnlog.views.captured import Remark, captured
 from turnlog.views.outline import Chunks, Item, Outline, Step, Turn
 from turnlog.views.spans import step_spans, turn_spans
+from turnlog.views.usage import usage
 
 from .. import describe
 from ..json_views import attempt_view, document, session_view
+from ..money import tally_line, tally_view
 from ..opening import Which, open_session
 from ..screen import Screen, Style, Styled
 from ..text import rfc3339
@@ -28,10 +30,15 @@ def show(screen: Screen, which: Which, *, everything: bool, as_stored: bool, as_
     if not found.items:
         screen.nothing("the log holds no events")
     if as_json:
-        screen.json(document(session=session_view(session), outline=_json(session, found, as_stored)))
+        screen.json(document(session=session_view(session), outline=_json(session, found, as_stored),
+                             usage=tally_view(usage(session).total)))  # fmt: skip
         return
     printer = _Printer(screen, found, everything)
     printer.items(found.items, 0)
+    if screen.terminal:  # in a pipe the outline is the lines of the documents' script and no more
+        spent = usage(session).total
+        if spent.requests > spent.unreported:
+            screen.row(Styled(f"usage: {tally_line(spent)}", "dim"))
     if printer.hidden and screen.terminal:  # in a pipe nobody wonders where they are
         screen.hint(f"--all shows {printer.hidden} more event{'s' if printer.hidden > 1 else ''}")
     if found.turns and found.turns[-1].state == "running":
