@@ -8,7 +8,9 @@ either way the number is printed at the end of the run. A test reports it with
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, Protocol
 
 import pytest
@@ -29,6 +31,11 @@ _ALWAYS: Final[dict[str, Any]] = {
 settings.register_profile("reduced", max_examples=REDUCED_EXAMPLES, **_ALWAYS)
 settings.register_profile("full", max_examples=FULL_EXAMPLES, **_ALWAYS)
 settings.load_profile("full" if FULL else "reduced")
+
+
+RECORDING: Final = re.compile(r"(^|/)tests/(agent|cli)/")
+"""Tests whose sessions are run again."""
+IN_CLI: Final = "tests/cli/"
 
 
 class Prove(Protocol):
@@ -72,6 +79,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"proofs ({'full' if FULL else 'reduced'} counts)")
         for line in proofs:
             terminalreporter.write_line(line)
+    again = Counter(
+        f"{key}: {value}"
+        for report in reports + terminalreporter.stats.get("", [])
+        for key, value in getattr(report, "user_properties", ())
+        if key in ("rerun", "not rerun") and report.when == "teardown"
+    )
+    if again:
+        terminalreporter.section("sessions that tests recorded, run again")
+        for line, number in sorted(again.items()):
+            terminalreporter.write_line(f"{line}: {number:,}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let fixtures know how their test came out."""
+    report = yield
+    if report.when == "call":
+        item.came_to = report.outcome  # type: ignore[attr-defined]
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -80,6 +106,28 @@ def _index_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNLOG_INDEX", str(tmp_path_factory.mktemp("index")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _reruns(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test of the agent or of the command line records is run again (tests/reruns.py)."""
+    from tests import reruns
+
+    node = request.node
+    if not RECORDING.search(node.nodeid) or not reruns.taken(node.nodeid):
+        yield
+        return
+    in_cli = IN_CLI in node.nodeid and "tmp_path" in request.fixturenames
+    kept = request.getfixturevalue("tmp_path") if in_cli else None
+    with pytest.MonkeyPatch.context() as patch, reruns.Recorder().listening(patch) as recorder:
+        yield
+    if getattr(node, "came_to", None) != "failed":
+        kept = (
+            request.getfixturevalue("tmp_path")
+            if "tmp_path" in request.fixturenames and IN_CLI in node.nodeid
+            else None
+        )
+        recorder.run_again(node.nodeid, kept, lambda what, why: node.user_properties.append((what, why)))
 
 
 @pytest.fixture
