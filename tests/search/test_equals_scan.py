@@ -152,6 +152,18 @@ def test_the_index_of_a_random_store_answers_what_a_scan_answers_after_whatever_
     prove("an index equals a scan", run, operations, picks, st.integers(0, 127))
 
 
+def test_a_request_that_nobody_will_finish_counts_as_one_that_reported_nothing(scratch: Callable[[], Scratch]) -> None:
+    """A log that was only read for the index has no writer, whoever may be writing it."""
+    store = scratch()
+    lines = stores.log_lines(stores.script(Dice(b"\0\0\0\0\1"), 1), "s", escaped=False)
+    chunk = next(at for at, line in enumerate(lines) if b"assistant/chunk" in line)
+    stores.place(store.root, "s").write_bytes(b"".join(lines[: chunk + 1]))
+    check(store, [])
+    with Catalogue([store.root]) as catalogue:
+        [one] = catalogue.sessions()
+        assert [(used.requests, used.unreported) for used in one.totals.tokens] == [(1, 1)]
+
+
 def test_a_log_that_goes_on_line_by_line_is_never_read_from_the_front_again(
     prove: Prove, scratch: Callable[[], Scratch], monkeypatch: pytest.MonkeyPatch
 ) -> None:

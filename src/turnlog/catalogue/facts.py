@@ -246,9 +246,11 @@ def _whole(path: Path, told: Record, header: bytes, prices: PriceTable) -> Facts
 def _load(path: Path) -> StoredSession | None:
     for forensic in (False, True):
         try:
-            return load(path, forensic=forensic)
+            session = load(path, forensic=forensic)
         except LogRefused:
             continue
+        session.liveness = "gone"
+        return session
     return None
 
 
@@ -258,8 +260,11 @@ def _load(path: Path) -> StoredSession | None:
 def _session(header: SessionHeader, rows: Rows) -> Session:
     """The session of some rows. Whether its writer lives is asked when it is shown; here it counts as gone, so that
     what the index says depends on nothing but the log."""
-    return Session.stored(header, rows, Surface(), vocabulary=Vocabulary.core, read_only="it is being indexed",
-                          closes=True)  # fmt: skip
+    session = StoredSession.stored(header, rows, Surface(), vocabulary=Vocabulary.core, read_only="it is being indexed",
+                                   closes=True)  # fmt: skip
+    assert isinstance(session, StoredSession)
+    session.liveness, session.findings = "gone", ()
+    return session
 
 
 class _Place(Struct, frozen=True, gc=False):
