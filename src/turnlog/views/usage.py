@@ -256,6 +256,9 @@ class _Reader:
         blocks = () if message is None else message.content
         tools = tuple(sorted({block.name for block in blocks if isinstance(block, ToolCallBlock)}))
         place = (attempt.turn, attempt.step, attempt.number, attempt.outcome, tools)
+        if first < self._seed <= seq:  # the fork only closed what it cut off: its parent asked
+            self.inherited += 1
+            return
         yield from self._charge(seq, time, "attempt", route, told, *place)
 
     def _charge(
