@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.conftest import Prove
 from tests.search import stores
 from tests.search.stores import QUERIES, Dice
+from tests.views import logs
 from turnlog.catalogue import Catalogue, Query, Search
 from turnlog.catalogue.building import build
 from turnlog.store.discover import list_sessions, list_skipped
@@ -155,9 +156,8 @@ def test_the_index_of_a_random_store_answers_what_a_scan_answers_after_whatever_
 def test_a_request_that_nobody_will_finish_counts_as_one_that_reported_nothing(scratch: Callable[[], Scratch]) -> None:
     """A log that was only read for the index has no writer, whoever may be writing it."""
     store = scratch()
-    lines = stores.log_lines(stores.script(Dice(b"\0\0\0\0\1"), 1), "s", escaped=False)
-    chunk = next(at for at, line in enumerate(lines) if b"assistant/chunk" in line)
-    stores.place(store.root, "s").write_bytes(b"".join(lines[: chunk + 1]))
+    events = [logs.turn(), logs.step(), logs.user("hi"), logs.chunk(logs.text("he"))]
+    stores.place(store.root, "s").write_bytes(b"".join(stores.log_lines(events, "s", escaped=False)))
     check(store, [])
     with Catalogue([store.root]) as catalogue:
         [one] = catalogue.sessions()
