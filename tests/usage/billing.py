@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -117,11 +118,11 @@ class Script:
 
     def log(self, id: str = "s", *, seed: int = 0, parent: str | None = None) -> bytes:
         """The log as a file; of *seed* events it is a fork."""
-        text = logs.log(*self.events, id=id)
-        if parent is None:
-            return text
-        head = f'"delegationDepth": 0, "parentSession": "{parent}", "seedLength": {seed}'
-        return text.replace(b'"delegationDepth": 0', head.encode(), 1)
+        header, *lines = [json.loads(line) for line in logs.log(*self.events, id=id).splitlines()]
+        if parent is not None:
+            header |= {"parentSession": parent, "seedLength": seed}
+        compact = [json.dumps(line, separators=(",", ":")) for line in (header, *lines)]  # as writers that pack write
+        return "".join(f"{line}\n" for line in compact).encode()
 
 
 def total(figures: list[Figure | None]) -> tuple[int, int, int, int, int]:

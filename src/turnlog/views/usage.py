@@ -252,6 +252,9 @@ class _Reader:
         source = None if message is None else message.source
         seq, time, told = figure or (*_end_of(attempt), None)
         first = attempt.parts[0].seq if attempt.parts else seq
+        if first < self._seed:  # it was asked in the parent, whatever closed it here
+            self.inherited += 1
+            return
         route = (source.provider, source.model) if isinstance(source, ModelSource) else self._route_at(first)
         blocks = () if message is None else message.content
         tools = tuple(sorted({block.name for block in blocks if isinstance(block, ToolCallBlock)}))
