@@ -127,10 +127,9 @@ def test_bc_064_a_reader_with_a_cursor_sees_every_event_once_while_the_log_is_wr
 def test_bc_065_ends_without_a_start_are_among_the_records_and_open_calls_are_interrupted() -> None:
     orphans = load(case(65, "end-without-start.jsonl"))
     assert [one.seq for one in event_records(orphans)] == [one.seq for one in orphans.events]
-    assert (
-        found(orphans, types=["step/end", "turn/end"])[:2]
-        == [one.seq for one in orphans.events if one.type in ("step/end", "turn/end")][:2]
-    )
+    ends = [one.seq for one in orphans.events if one.type in ("step/end", "turn/end")]
+    assert ends
+    assert found(orphans, types=["*/end"]) == ends
     old = load(case(65, "open-turn-old.jsonl"))
     assert "running" not in {one.state for one in calls(old)}
 

@@ -85,13 +85,15 @@ class CallScan:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def _read(self, row: AnyEvent) -> None:
+        if isinstance(row.surface_op, Replace):
+            return  # what takes the place of an answer or a result asks for nothing and answers nothing
         if row.type == "assistant/message":
             self._message(row)
             self._border = row.seq
         elif row.type == "tool/call":
             if isinstance(row.data, ToolCall) and self._wants(row.data.call_id):
                 self._parts(row.data.turn, row.data.step, row.data.call_id).starts.append(row)
-        elif row.type == "tool/result" and isinstance(row.data, ToolResult) and not isinstance(row.surface_op, Replace):
+        elif row.type == "tool/result" and isinstance(row.data, ToolResult):
             call_id = _answered(row.data)
             if self._wants(call_id):
                 self._parts(row.data.turn, row.data.step, call_id).results.append(row)
@@ -169,7 +171,7 @@ class CallScan:
 def _answer_before(parts: Sequence[AnyEvent], at: int, first: int) -> int:
     """The seq of the last answer before ``parts[at]``; *first* where there is none."""
     for place in range(at - 1, -1, -1):
-        if parts[place].type == "assistant/message":
+        if parts[place].type == "assistant/message" and not isinstance(parts[place].surface_op, Replace):
             return parts[place].seq
     return first
 
