@@ -299,12 +299,12 @@ async def limited(session: Session) -> None:
 async def told_by_others(session: Session) -> None:
     """Programs around the loop log things of their own, between turns and in the middle of an answer."""
     async with agent(session, [[text("Yes"), wait(0.05), text(", well.")], [text("No.")]]) as one:
-        session.append(SessionTitle(value={"title": "Before", "messageSeqs": [], "source": "user"}))
+        session.append(SessionTitle(value={"title": "Before", "messageSeqs": [], "source": {"kind": "user"}}))
         one.followup("Go.")
         await asyncio.sleep(0.02)
-        session.append(SessionTitle(value={"title": "While", "messageSeqs": [], "source": "user"}))
+        session.append(SessionTitle(value={"title": "While", "messageSeqs": [], "source": {"kind": "user"}}))
         await one.when_idle()
-        session.append(SessionTitle(value={"title": "After", "messageSeqs": [], "source": "user"}))
+        session.append(SessionTitle(value={"title": "After", "messageSeqs": [], "source": {"kind": "user"}}))
         await one.run("Again.")
 
 
