@@ -39,7 +39,7 @@ def flat(event: Event) -> Event:
     if "sourceEventSeqs" not in event:
         return event
     pairs = [one if isinstance(one, list) else [one, one] for one in event["sourceEventSeqs"]]
-    return {**event, "sourceEventSeqs": [seq for start, end in pairs for seq in range(start, end + 1)]}
+    return {**event, "sourceEventSeqs": [seq for start, end in pairs for seq in range(int(start), int(end) + 1)]}
 
 
 def flats(events: Iterable[Event]) -> list[Event]:
