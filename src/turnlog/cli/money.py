@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnlog.views.prices import Cost
+    from turnlog.views.prices import Cost, PriceTable
     from turnlog.views.usage import Tally
 
+    from .screen import Screen
+
 UNKNOWN = "-"
+
+
+def known_prices(screen: Screen) -> PriceTable:
+    """The prices for this directory; those that come with Turnlog, and a word about it, where the user's cannot be
+    read: what the command is about does not depend on them."""
+    from turnlog.views.prices import PricesInvalid, PriceTable
+
+    try:
+        return PriceTable.load(workspace=Path.cwd())
+    except (PricesInvalid, OSError) as error:
+        screen.hint(f"{error}; costs are by the prices that come with turnlog")
+        return PriceTable.builtin()
 
 
 def dollars(micro: int) -> str:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from turnlog.log import Session
 
 from .align import align, gaps
-from .prices import Cost
+from .prices import Cost, PriceTable
 from .runs import RunCall, RunStep, RunTurn, totals, turns_of
 from .usage import usage
 
@@ -58,10 +57,11 @@ class Diff:
         """Whether the runs are the same but for their times."""
         return not self.differences
 
-    @cached_property
-    def costs(self) -> tuple[Cost, Cost]:
-        """What left and right cost, by the prices that come with Turnlog; told like times, and never a difference."""
-        return usage(self.left).total.cost, usage(self.right).total.cost
+    def costs(self, prices: PriceTable | None = None) -> tuple[Cost, Cost]:
+        """What the runs cost, with what a fork inherited, by the prices of a table (by default those that come with
+        Turnlog); told like times, and never a difference."""
+        left, right = (usage(one, whole=True).tally(prices).cost for one in (self.left, self.right))
+        return left, right
 
     @property
     def first(self) -> Difference | None:

@@ -49,6 +49,7 @@ from .buckets import Buckets
 
 BUILTIN: Final = Path(__file__).with_name("prices.toml")
 """The table that comes with Turnlog."""
+NO_MODEL: Final = "the log does not say which model some requests went to"
 _SCALE: Final = 1_000_000
 """Pico-dollars per token that a dollar per million tokens is; also pico-dollars in a micro-dollar."""
 _DAY_MS: Final = 86_400_000
@@ -270,7 +271,7 @@ class PriceTable:
         """What one request of *tokens* costs that was answered at *ms* (epoch)."""
         found = self.find(provider, model, ms)
         if found is None:
-            return Cost(unpriced=1, why=(f"no price for {provider}/{model}",))
+            return Cost(unpriced=1, why=(f"no price for {provider}/{model}" if model else NO_MODEL,))
         price, doubts = found
         rates = price.rates_for(tokens, ms)
         if tokens.cache_read and rates.cache_read is None:

@@ -202,19 +202,21 @@ def day_of(ms: int, zone: tzinfo | None = None) -> str:
         return ""
 
 
-def usage(session: Session) -> Usage:
+def usage(session: Session, *, whole: bool = False) -> Usage:
     """What the requests of a session used, stored or live, whatever its format. Requests that still run are left out.
+
+    *whole*: also what it inherited, to set the run that its log tells beside another one; not to be added up.
 
     Reads the log once row by row; packed chunks stay packed.
     """
-    reader = _Reader(session)
+    reader = _Reader(session, whole)
     return Usage(tuple(sorted(reader.charges(), key=lambda charge: charge.seq)), reader.inherited)
 
 
 class _Reader:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, whole: bool) -> None:
         self._session = session
-        self._seed = session.header.seed_length or 0
+        self._seed = 0 if whole else session.header.seed_length or 0
         self._route_seqs, self._routes = [-1], [("", "")]
         self.inherited = 0
 

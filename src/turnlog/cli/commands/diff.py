@@ -13,9 +13,10 @@ from turnlog.views.context_diff import diff_contexts
 from turnlog.views.diff import Diff, Difference, diff
 from turnlog.views.diff_events import EventsDiff, Side, diff_events, diff_messages
 from turnlog.views.normal import NormalEvent
+from turnlog.views.prices import PriceTable
 
 from ..json_views import document
-from ..money import cost_text, cost_view
+from ..money import cost_text, cost_view, known_prices
 from ..opening import Which, open_session
 from ..problems import WrongUsage
 from ..screen import NOTHING, Screen, Styled
@@ -55,7 +56,7 @@ def show(
 
 def _show_structure(screen: Screen, found: Diff, as_json: bool) -> bool:
     if as_json:
-        screen.json(document(**_structure_view(found)))
+        screen.json(document(**_structure_view(found, known_prices(screen))))
         return found.same
     screen.line(Styled("the same", "green") if found.same else _parts(found.first))
     for one in found.differences[:_MOST]:
@@ -67,7 +68,7 @@ def _show_structure(screen: Screen, found: Diff, as_json: bool) -> bool:
         if mine or theirs:
             change = f"  {theirs - mine:+d}" if theirs != mine else ""
             screen.line(f"  {name:<17} {mine:>10} {theirs:>10}", Styled(change, "yellow"))
-    costs = found.costs
+    costs = found.costs(known_prices(screen))
     if any(cost.priced for cost in costs):
         left, right = map(cost_text, costs)
         screen.line(f"  {'cost':<17} {left:>10} {right:>10}")
@@ -94,7 +95,8 @@ def _print_difference(screen: Screen, one: Difference) -> None:
     screen.line("      ", Styled("+", "green"), f" {right}")
 
 
-def _structure_view(found: Diff) -> dict[str, Any]:
+def _structure_view(found: Diff, prices: PriceTable) -> dict[str, Any]:
+    left, right = found.costs(prices)
     return {
         "left": found.left.id,
         "right": found.right.id,
@@ -102,7 +104,7 @@ def _structure_view(found: Diff) -> dict[str, Any]:
         "first": None if found.first is None else _difference_view(found.first),
         "differences": [_difference_view(one) for one in found.differences],
         "totals": {"left": found.left_totals, "right": found.right_totals},
-        "costs": {"left": cost_view(found.costs[0]), "right": cost_view(found.costs[1])},
+        "costs": {"left": cost_view(left), "right": cost_view(right)},
     }
 
 

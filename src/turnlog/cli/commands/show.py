@@ -17,7 +17,7 @@ from turnlog.views.usage import usage
 
 from .. import describe
 from ..json_views import attempt_view, document, session_view
-from ..money import tally_line, tally_view
+from ..money import known_prices, tally_line, tally_view
 from ..opening import Which, open_session
 from ..screen import Screen, Style, Styled
 from ..text import rfc3339
@@ -31,12 +31,12 @@ def show(screen: Screen, which: Which, *, everything: bool, as_stored: bool, as_
         screen.nothing("the log holds no events")
     if as_json:
         screen.json(document(session=session_view(session), outline=_json(session, found, as_stored),
-                             usage=tally_view(usage(session).total)))  # fmt: skip
+                             usage=tally_view(usage(session).tally(known_prices(screen)))))  # fmt: skip
         return
     printer = _Printer(screen, found, everything)
     printer.items(found.items, 0)
     if screen.terminal:  # in a pipe the outline is the lines of the documents' script and no more
-        spent = usage(session).total
+        spent = usage(session).tally(known_prices(screen))
         if spent.requests > spent.unreported:
             screen.row(Styled(f"usage: {tally_line(spent)}", "dim"))
     if printer.hidden and screen.terminal:  # in a pipe nobody wonders where they are
