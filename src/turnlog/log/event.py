@@ -222,7 +222,7 @@ def read_sources(stored: Raw) -> tuple[int, ...] | None:
 
 def expand_ranges(stored: Iterable[int | tuple[int, int]]) -> tuple[int, ...]:
     """The seqs of a stored source list, in which ``[start, end]`` stands for a run."""
-    if type(stored) is tuple and not any(type(one) is tuple for one in stored):
+    if type(stored) is tuple and tuple not in map(type, stored):
         return stored
     seqs: list[int] = []
     for one in stored:
