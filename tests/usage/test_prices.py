@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Prove
 from turnlog.views.buckets import Buckets
-from turnlog.views.prices import NOTHING, Cost, PricesInvalid, PriceTable
+from turnlog.views.prices import NO_MODEL, NOTHING, Cost, PricesInvalid, PriceTable
 
 TABLE = """
 [[price]]
@@ -124,11 +124,16 @@ def test_an_estimate_says_why_it_is_one(tmp_path: Path, when: str, model: str, w
     assert why is None or cost.why[0].startswith(why)
 
 
-@pytest.mark.parametrize("model", ["flash-mini", "fla", "flash-2", "", "other", "20260101-flash"])
+@pytest.mark.parametrize("model", ["flash-mini", "fla", "flash-2", "other", "20260101-flash"])
 def test_another_model_is_no_model_with_a_price(tmp_path: Path, model: str) -> None:
     cost = micro(table(tmp_path), "2026-10-01", MILLION, model=model)
     assert (cost.micro_usd, cost.exact, cost.unpriced) == (None, False, 1)
     assert cost.why == (f"no price for deepseek/{model}",)
+
+
+def test_a_request_whose_model_is_not_known_has_no_cost(tmp_path: Path) -> None:
+    cost = micro(table(tmp_path), "2026-10-01", MILLION, model="")
+    assert (cost.micro_usd, cost.unpriced, cost.why) == (None, 1, (NO_MODEL,))
 
 
 def test_cache_writes_whose_time_is_not_told_are_an_estimate(tmp_path: Path) -> None:
