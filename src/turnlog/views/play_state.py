@@ -139,8 +139,8 @@ class _OpenCalls:
 
     def read(self, event: AnyEvent) -> None:
         data = event.data
-        if isinstance(event.surface_op, Replace) and event.type == "tool/result":
-            return  # another text for an answer that was there
+        if isinstance(event.surface_op, Replace):
+            return  # what takes the place of an answer or a result asks for nothing and answers nothing
         match data:
             case ToolCall(call_id=id):
                 started = self._starts.setdefault(id, [])
