@@ -355,11 +355,13 @@ def naive_open(log: list[dict[str, Any]]) -> list[tuple[str, int | None, int | N
     count: dict[tuple[str, str], int] = {}
     for line in log[borders[-1] :]:
         data = line["data"]
+        if line.get("surfaceOp", "append") != "append":
+            continue  # it takes the place of what is there
         if line["type"] == "assistant/message":
             named = [(block["id"], 0) for block in data["message"]["content"] if block["type"] == "tool-call"]
         elif line["type"] == "tool/call":
             named = [(data["callId"], 1)]
-        elif line["type"] == "tool/result" and line["surfaceOp"] == "append":
+        elif line["type"] == "tool/result":
             named = [(data["message"]["source"]["callId"], 2)]
         else:
             continue
