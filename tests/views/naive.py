@@ -122,6 +122,100 @@ class Naive:
         others = [line["seq"] for line in self.log if line["type"] == type]
         return [other for other in others if mine & set(self.keys(other))]
 
+    # -- calls --------------------------------------------------------------------------------------------------
+
+    def lives(self, *, live: bool) -> list[Line]:
+        """Every call: what its step has of its id, the k-th block with the k-th start and the k-th result."""
+        found: dict[tuple[int, str, int], Line] = {}
+        for line in self.log:
+            for key in self.keys(line["seq"]):
+                found.setdefault(key, {"id": key[1], "first": line["seq"]})[line["type"]] = line["seq"]
+        lives = list(found.values())
+        for life in lives:
+            asked, result = life.get("assistant/message"), life.get("tool/result")
+            life["chunks"] = [] if asked is None else self.arguments(asked, life["id"])
+            life["state"] = self.state(life, live=live)
+            life["chain"] = [] if result is None else self.chain(result)
+            life["cited_by"] = self.citing({life[kind] for kind in ("tool/call", "tool/result") if kind in life}
+                                           | set(life["chain"]))  # fmt: skip
+            life["approvals"] = []
+        for seq, id in self.questions().items():
+            mine = [life for life in lives if life["id"] == id]
+            if mine:
+                self.owner(mine, seq)["approvals"].append(seq)
+        return lives
+
+    def owner(self, lives: list[Line], seq: int) -> Line:
+        """Which of the calls with one id an event names: the last that had begun, else the first."""
+        begun = {life.get("tool/call", life["first"]): life for life in lives}
+        before = [one for one in begun if one < seq]
+        return begun[max(before)] if before else min(lives, key=lambda life: int(life["first"]))
+
+    def citing(self, own: set[int]) -> list[int]:
+        """What cites some of these events and is none of them."""
+        cites = {line["seq"]: set(line.get("sourceEventSeqs") or ()) for line in self.log}
+        return [seq for seq, cited in cites.items() if seq not in own and own & cited]
+
+    def state(self, life: Line, *, live: bool) -> str:
+        if "tool/result" in life:
+            data = self.log[life["tool/result"]]["data"]
+            return "failed" if "error" in data or data["message"]["content"][0].get("isError") else "done"
+        return "interrupted" if not live else "running" if "tool/call" in life else "asked"
+
+    def chain(self, seq: int) -> list[int]:
+        """What took the place of an event, and of that, …"""
+        above = self.replaced_by.get(seq)
+        return [] if above is None else [above, *self.chain(above)]
+
+    def questions(self) -> dict[int, str]:
+        """Which call id every question to a person is about, and every answer: that of the oldest open question."""
+        about: dict[int, str] = {}
+        waiting: list[tuple[str, str]] = []
+        for line in self.log:
+            if line["type"] == "approval/asked":
+                waiting.append((line["data"]["id"], line["data"]["callId"]))
+                about[line["seq"]] = line["data"]["callId"]
+            elif line["type"] == "approval/decided":
+                answered = [one for one in waiting if one[0] == line["data"]["id"]]
+                if answered:
+                    waiting.remove(answered[0])
+                    about[line["seq"]] = answered[0][1]
+        return about
+
+    def arguments(self, answer: int, id: str) -> list[int]:
+        """The deltas of the one block with this id: those of the first index whose deltas have it; where no delta says
+        any id, those of the block's own rank."""
+        streams: dict[int, list[int]] = {}
+        ids: dict[int, str] = {}
+        for seq in self.settled(answer):
+            chunk = self.log[seq]["data"]["chunk"]
+            if chunk["type"] == "tool-call-delta":
+                streams.setdefault(chunk["index"], []).append(seq)
+                ids[chunk["index"]] = ids.get(chunk["index"]) or chunk["id"]
+        indexes = sorted(streams)
+        named = [index for index in indexes if ids[index] == id]
+        rank = 0
+        if not any(ids.values()):
+            named, rank = indexes, self.about(self.log[answer]).index(id)
+        return streams[named[rank]] if rank < len(named) else []
+
+    def settled(self, answer: int) -> list[int]:
+        """The chunks of the attempt that an answer settles: since the attempt before it was over, and cited by the
+        answer where it cites at all."""
+        stream: list[int] = []
+        finish: str | None = None
+        for line in self.log[self.step_of(answer) : answer]:
+            if line["type"] == "llm/retry" or self.is_answer(line):
+                stream, finish = [], None
+            elif line["type"] == "assistant/chunk":
+                chunk = line["data"]["chunk"]
+                if finish is not None and (chunk["type"] != "usage" or finish == "error"):
+                    stream, finish = [], None
+                stream.append(line["seq"])
+                finish = chunk["reason"]["kind"] if chunk["type"] == "finish" else finish
+        cited = self.log[answer].get("sourceEventSeqs")
+        return [seq for seq in stream if cited is None or seq in cited]
+
     # -- provenance ---------------------------------------------------------------------------------------------
 
     def causes(self, seq: int) -> dict[int, Cause]:

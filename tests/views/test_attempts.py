@@ -30,10 +30,11 @@ from tests.views.logs import (
     usage,
     user,
 )
-from turnlog.events import TextDelta
+from turnlog.events import TextDelta, TokenUsage
 from turnlog.log import Session
-from turnlog.views import Attempt, attempts
+from turnlog.views import AddressUnknown, Attempt, attempts, context, structure
 from turnlog.views.spans import step_spans, turn_spans
+from turnlog.views.usage import usage as charged
 
 
 def of(log: Session) -> list[Attempt]:
@@ -131,6 +132,30 @@ def test_a_request_that_failed_before_its_first_chunk_is_an_attempt_without_chun
         ("failed", 0, (2,)),
         ("completed", 2, (3, 4, 5)),
     ]
+
+
+def test_a_message_that_takes_the_place_of_an_answer_is_no_attempt_and_its_figure_is_not_billed() -> None:
+    """A rewrite was shown as a request that nobody had made, and billed like one."""
+    place = {"surfaceOp": {"op": "replace", "start": 4, "end": 4}}
+    rewrite = {**message(id="b", sources=[4], usage={"inputTokens": 900, "outputTokens": 900}), **place}
+    log = session(turn(), step(), chunk(text("answer")), chunk(usage(outputTokens=1)), message(sources=[2, 3]), rewrite,
+                  step_end(), end())  # fmt: skip
+    (attempt,) = of(log)
+    assert (attempt.address, attempt.outcome, attempt.seqs) == ("t1.s1.a1", "completed", (2, 3, 4))
+    assert attempt.usage == structure(log).usage == structure(log).turns[0].usage == TokenUsage(10, 1)
+    (charge,) = charged(log).charges
+    assert (charge.address, charge.tokens and charge.tokens.output) == ("t1.s1.a1", 1)
+    assert context(log, "t1.s1").at == 2
+    with pytest.raises(AddressUnknown, match=r"its attempts are t1\.s1\.a1$"):
+        context(log, "t1.s1.a2")
+
+
+def test_a_message_that_takes_a_place_amid_a_stream_leaves_the_stream_whole() -> None:
+    place = {"surfaceOp": {"op": "replace", "start": 2, "end": 2}}
+    rewrite = {**message(id="b", sources=[2]), **place}
+    (attempt,) = of(session(turn(), step(), user(), chunk(text("one ")), rewrite, chunk(text("two")), chunk(finish()),
+                            message(sources=[3, 5, 6]), step_end(), end()))  # fmt: skip
+    assert (attempt.outcome, attempt.text, attempt.seqs) == ("completed", "one two", (3, 5, 6, 7))
 
 
 def test_an_answer_that_was_not_streamed_is_an_attempt_without_chunks() -> None:

@@ -19,6 +19,7 @@ from tests.views.logs import (
     message,
     real,
     result,
+    retry,
     session,
     step,
     step_end,
@@ -94,6 +95,22 @@ def test_the_streams_of_two_blocks_with_one_id_are_told_apart_by_their_index() -
         call("c", "AA"), call("c", "B"), result("c", "a"), result("c", "b"), step_end(), end(),
     ))  # fmt: skip
     assert [(streamed(one), one.text) for one in found] == [("AA", "a"), ("B", "b")]
+
+
+def test_deltas_of_a_request_that_failed_belong_to_no_call_of_the_one_that_answered() -> None:
+    (one,) = calls(session(
+        turn(), step(), chunk(arguments('{"a')), chunk(finish("error", "SERVER")), retry(code="SERVER"),
+        chunk(arguments('{"b')), chunk(arguments('":1}')), chunk(finish("tool-calls")), message(asks("c", '{"b":1}')),
+        step_end(), end(),
+    ))  # fmt: skip
+    assert streamed(one) == one.arguments == '{"b":1}'
+
+
+def test_an_answer_that_takes_the_place_of_another_asks_for_nothing() -> None:
+    """What a call's start was joined with was the rewrite and not the answer that had asked."""
+    rewrite = {**message(asks("c"), id="b", sources=[2]), "surfaceOp": {"op": "replace", "start": 2, "end": 2}}
+    (one,) = calls(session(turn(), step(), message(asks("c")), rewrite, call("c"), result("c"), step_end(), end()))
+    assert (one.occurrence, one.asked and one.asked.seq, one.started and one.started.seq) == (1, 2, 4)
 
 
 def test_deltas_that_came_before_their_id_belong_to_the_block_of_their_index() -> None:

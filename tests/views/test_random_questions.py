@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from hypothesis import strategies as st
 
@@ -13,6 +16,7 @@ from turnlog.log import Session
 from turnlog.store import StoredSession
 from turnlog.views import (
     AddressError,
+    Call,
     call,
     calls,
     context,
@@ -90,6 +94,40 @@ def test_the_calls_of_one_id_are_those_among_all_calls(prove: Prove) -> None:
     prove("calls of one id equal those among all", check, tapes)
 
 
+def test_a_call_is_what_its_step_has_of_its_id_and_rank(prove: Prove) -> None:
+    """Also where ids repeat: block, argument chunks, questions, start, result, what replaced it and who cites it."""
+
+    def check(tape: bytes) -> None:
+        for log in both(tape):
+            wanted = Naive(log).lives(live=not isinstance(log, StoredSession))
+            found = calls(log, as_stored=True)
+            assert sorted(map(told, found), key=place) == sorted(wanted, key=place)
+
+    prove("calls equal the naive join", check, tapes, times=3)
+
+
+def place(life: Mapping[str, Any]) -> tuple[int, str, int]:
+    """No two calls have the same."""
+    return life["first"], life["id"], life.get("tool/result", -1)
+
+
+def told(one: Call) -> dict[str, Any]:
+    """A call as the naive definition tells it."""
+    parts = {"assistant/message": one.asked, "tool/call": one.started, "tool/result": one.result}
+    seqs = {type: event.seq for type, event in parts.items() if event is not None}
+    assert not one.others
+    return {
+        "id": one.id,
+        "first": min(seqs.values()),
+        **seqs,
+        "chunks": [timed.seq for timed in one.chunks],
+        "state": one.state,
+        "chain": list(one.replaced_by),
+        "cited_by": list(one.cited_by),
+        "approvals": [event.seq for event in one.approvals],
+    }
+
+
 def test_the_context_of_a_step_is_what_the_surface_showed_when_its_last_attempt_left(prove: Prove) -> None:
     def check(tape: bytes) -> None:
         for log in both(tape):
@@ -103,6 +141,8 @@ def test_the_context_of_a_step_is_what_the_surface_showed_when_its_last_attempt_
                 assert [one.seq for one in found.events] == shown
                 assert [one.id for one in found.messages] == naive.ids(shown)
                 assert step.span.first < found.at <= step.span.stop
+                left = naive.log[found.at] if found.at < step.span.stop - step.span.ended else None
+                assert left is None or left["type"] in ("assistant/chunk", "llm/retry") or naive.is_answer(left)
                 headers = [line["seq"] for line in naive.log[: found.at] if line["type"] == "request/header"]
                 assert found.header_seq == (headers[-1] if headers else None)
 

@@ -16,6 +16,7 @@ from turnlog.events import (
     StreamChunk,
     TextDelta,
     TokenUsage,
+    ToolCallDelta,
     UsageChunk,
     is_token,
     thaw,
@@ -66,6 +67,14 @@ class Attempt:
     def chunks(self) -> tuple[TimedChunk, ...]:
         """Its stream, chunk by chunk; empty when the answer was not streamed."""
         return tuple(self._stream())
+
+    @property
+    def argument_chunks(self) -> Iterator[TimedChunk]:
+        """The argument deltas of its stream; runs of words stay packed."""
+        for part in self.parts:
+            if not isinstance(part.row, PackedRun) or part.row.type == "tool-call-chunks":
+                yield from (one for one in chunks_of(part.row) if _is_argument(one) and self._mine(one.seq))
+        yield from filter(_is_argument, self._embedded)
 
     @cached_property
     def usage(self) -> TokenUsage | None:
@@ -138,6 +147,10 @@ class Attempt:
             if self._mine(part.seq) and (chunk := single_chunk(part)) is not None:
                 yield chunk
         yield from (timed.chunk for timed in self._embedded)
+
+
+def _is_argument(timed: TimedChunk) -> bool:
+    return isinstance(timed.chunk, ToolCallDelta)
 
 
 def single_chunk(slot: Slot) -> StreamChunk | None:

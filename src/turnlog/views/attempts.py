@@ -4,6 +4,9 @@ A step makes one request; when it fails and is retried, the step has several att
 chunks as events: a retry, a chunk after a ``finish``, the message and the end of the step divide them, and a message
 that cites chunks has exactly these. A figure that comes when its attempt is over is no attempt of its own. Formats 2
 to 4 keep each attempt's stream inside the event that settled it.
+
+A message that takes the place of earlier ones changes what the model sees and asked for nothing: it is no attempt,
+settles none, and what it says that it used was used by nobody.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from turnlog.events import (
     thaw,
 )
 from turnlog.events.lenient import Mismatch, convert
-from turnlog.log import AnyEvent, Session
+from turnlog.log import AnyEvent, Replace, Session
 from turnlog.log.rows import PackedRun
 
 from .attempt import Attempt, Outcome, single_chunk
@@ -109,7 +112,8 @@ class _Builder:
             if not self._step_is_over:
                 self._retry(row)
         elif row.type in ("assistant/message", "assistant/attempt"):
-            self._settle(row)
+            if not isinstance(row.surface_op, Replace):
+                self._settle(row)
         elif row.type == "step/end":
             self._cut()
             self._in_step, self._step_is_over = False, True

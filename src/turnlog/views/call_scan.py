@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from turnlog.events import ToolCall, ToolCallBlock, ToolCallDelta, ToolResult, ToolResultBlock
 from turnlog.log import AnyEvent, Replace, Session
 
+from .attempts import attempts
 from .call import Call, CallState, is_error
 from .index import index_of
 from .naming import naming_of
 from .provenance import citations, replacements
-from .rows import Slot, closed, is_live, slots
-from .streams import TimedChunk, chunks_of, embedded
+from .rows import closed, is_live
+from .spans import Span
+from .streams import TimedChunk
 
 _Place: TypeAlias = tuple[int, int, str]
 """Turn, step, id."""
@@ -116,17 +118,19 @@ class CallScan:
         wanted = [block for block in blocks if self._wants(block.id)]
         if not wanted:
             return
-        streams = _argument_streams(event, self._stream(event.seq))
+        streams = _argument_streams(self._stream(event))
         turn, step = getattr(event.data, "turn", 0), getattr(event.data, "step", 0)
         for block in wanted:
             known = self._parts(turn, step, block.id)
             known.blocks.append((event, block, _stream_of(block, blocks, streams)))
 
-    def _stream(self, stop: int) -> list[Slot]:
-        """The rows before *stop* that may hold argument deltas."""
-        step = index_of(self._session).step_start(stop) or 0
-        found = slots(self._session, max(self._border, step), stop)
-        return [slot for slot in found if slot.row.type in ("tool-call-chunks", "assistant/chunk")]
+    def _stream(self, event: AnyEvent) -> Iterable[TimedChunk]:
+        """The argument deltas of the attempt that a message settles: those of a failed one went into no block."""
+        step = index_of(self._session).step_start(event.seq) or 0
+        turn, number = getattr(event.data, "turn", 0), getattr(event.data, "step", 0)
+        span = Span(turn, number, max(self._border, step), event.seq + 1, ended=False)
+        found = attempts(self._session, span, as_stored=True)
+        return next((one.argument_chunks for one in found if one.event is not None and one.event.seq == event.seq), ())
 
     # -- putting together ---------------------------------------------------------------------------------------
 
@@ -194,16 +198,10 @@ def _answered(data: ToolResult) -> str:
     return data.call_id or (blocks[0] if blocks else "")
 
 
-def _argument_streams(event: AnyEvent, before: list[Slot]) -> dict[int, list[TimedChunk]]:
-    """The argument deltas of the attempt that a message settles, by block index."""
-    cited = event.sources
-    mine = None if cited is None else frozenset(cited)
-    timed: list[TimedChunk] = [
-        one for slot in before if mine is None or not mine.isdisjoint(range(slot.seq, slot.seq + slot.size))
-        for one in chunks_of(slot.row) if mine is None or one.seq in mine
-    ]  # fmt: skip
+def _argument_streams(chunks: Iterable[TimedChunk]) -> dict[int, list[TimedChunk]]:
+    """The argument deltas among *chunks*, by block index."""
     streams: dict[int, list[TimedChunk]] = {}
-    for one in (*timed, *embedded(event)):
+    for one in chunks:
         if isinstance(one.chunk, ToolCallDelta):
             streams.setdefault(one.chunk.index, []).append(one)
     return streams
