@@ -127,7 +127,7 @@ def _reruns(request: pytest.FixtureRequest) -> Iterator[None]:
             if "tmp_path" in request.fixturenames and IN_CLI in node.nodeid
             else None
         )
-        recorder.run_again(node.nodeid, kept, lambda what, why: node.user_properties.append((what, why)))
+        recorder.run_again(kept, lambda what, why: node.user_properties.append((what, why)))
 
 
 @pytest.fixture

@@ -17,11 +17,6 @@ Not run again:
 
 Sessions of other processes are those that a command kept under the directory of a test, with an attestation beside
 them.
-
-Run again, and known to part from the recording: *something came between two events of one breath*. The tests in
-``BREATHLESS`` cancel and speak at every point where the loop can be interrupted. At some of those points the rerun,
-whose answers and results are there already, does not pause, so that what came between two events comes one event late.
-Only those tests may part, and of each only one session in ``SELDOM``.
 """
 
 from __future__ import annotations
@@ -43,8 +38,6 @@ from tests.conftest import FULL
 SHARE: Final = 4
 """One test in so many is taken at the reduced count."""
 LONGEST: Final = 2_000
-BREATHLESS: Final = "tests/agent/test_cancel_everywhere.py"
-SELDOM: Final = 10
 ATTESTATION: Final = "attest.jsonl"
 
 
@@ -89,11 +82,10 @@ class Recorder:
         patch.setattr(Bus, "on", heard)
         yield self
 
-    def run_again(self, node: str, directory: Path | None, tell: Callable[[str, str], None]) -> None:
-        """Run every session again that can be; fail with the first divergence. *node*: the test. *directory*: where
-        its other processes kept sessions."""
+    def run_again(self, directory: Path | None, tell: Callable[[str, str], None]) -> None:
+        """Run every session again that can be; fail with the first divergence. *directory*: where other processes of
+        the test kept sessions."""
         sessions = {id(one.session): one.session for one in self.agents}
-        run, parted = 0, 0
         for key, session in sessions.items():
             buses = {id(one.bus) for one in self.agents if id(one.session) == key}
             given = [listener for bus in buses for listener in self.deciding.get(bus, ())]
@@ -103,12 +95,6 @@ class Recorder:
                 continue
             listeners = tuple(_listens(one) for one in {(one.event, one.listener): one for one in given}.values())
             made = _elsewhere(partial(_again, session, listeners))
-            run += 1
-            if not made.same and BREATHLESS in node:
-                parted += 1
-                tell("rerun", "parted where something came between two events of one breath")
-                assert parted * SELDOM <= len(sessions), f"{parted} of {run} sessions say something else: {made}"
-                continue
             _check(made)
             tell("rerun", "with its listeners, no divergence" if listeners else "no divergence")
         known = {session.id for session in sessions.values()}

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 import msgspec
 
 from turnlog.events import (
+    Aborted,
     AssistantMessage,
     CancelledByDisposal,
+    Errored,
     Failure,
     ModelInput,
     Payload,
     StepEnd,
     ToolCall,
     ToolResult,
+    TurnEnd,
     UserSource,
 )
 from turnlog.log import AnyEvent, Replace, Session, Subscription
@@ -124,24 +127,38 @@ class Conductor:
         return self._last_call
 
     def _note(self, event: AnyEvent) -> None:
-        if event.type == "tool/result" and not self.patient and self._is_due(event.seq + 1):
+        cancelled = isinstance(self.recording.actions.get(event.seq + 1), Cancel)  # twice is no harm
+        if event.type == "tool/result" and (not self.patient or cancelled) and self._is_due(event.seq + 1):
             after = self.recording.at(event.seq + 1)
             if after is not None and after.type not in ("tool/result", "tool/call"):  # those are for who runs them
-                asyncio.get_running_loop().call_soon(self._do_due)  # as soon as the loop waits for anything
+                asyncio.get_running_loop().call_soon(self.do_due)  # as soon as the loop waits for anything
         if event.type == "tool/call":
             self._last_call = event.seq
         if event.type == "llm/retry":
             self.retrying = True
             if self._is_due(event.seq + 1):
-                asyncio.get_running_loop().call_soon(self._do_due)
+                asyncio.get_running_loop().call_soon(self.do_due)
         elif event.type in ("llm/retry-started", "step/end"):
             self.retrying = False
         elif event.type == "turn/end":
             self._cancelling = False
+            ended = event.data.reason if isinstance(event.data, TurnEnd) else None
+            goes_on = not isinstance(ended, Aborted | Errored | None)
+            withdrawn = isinstance(self.recording.actions.get(event.seq + 1), Withdraw)
+            if goes_on and withdrawn and self.agent is not None:
+                self.agent.cancel()  # the next turn claims what waits at once: who heard of the end withdrew it
 
-    def _do_due(self) -> None:
-        while self.open and self.perform():
+    def do_due(self, *, said: bool = False) -> None:
+        """Do what is due, without a pause in which others could act.
+
+        *said*: only after an answer, and only what people said and cancelled, which no listener does."""
+        if said and not self._is_answer(self.length - 1):
+            return
+        at = self.length
+        while self.open and (not said or self._is_said(self.length)) and self.perform():
             pass
+        if said and self.length > at and isinstance(self.recording.actions.get(self.length), Cancel):
+            self.perform()  # it came together with what was said
 
     def _prepare(self, length: int) -> None:
         """What has to be so before the next event."""
@@ -210,6 +227,10 @@ class Conductor:
 
     def _is_due(self, length: int) -> bool:
         return length in self.recording.actions and length not in self._cancelled
+
+    def _is_answer(self, seq: int) -> bool:
+        event = self.recording.at(seq)
+        return event is not None and isinstance(event.data, AssistantMessage)
 
     def _is_said(self, length: int) -> bool:
         action = self.recording.actions.get(length)

@@ -588,7 +588,8 @@ class Recording:
                 continue
             group.append(ran)
             ran.gate = group[0].answered
-            for late, one in enumerate(reversed(group)):
+            given = [one for one in reversed(group) if one.result is not None and not _is_given_up(one.result)]
+            for late, one in enumerate(given):  # what the loop says of calls that it gave up waits for nothing
                 one.late = late
         for early in before_cancel:
             for one in by_answer:
@@ -609,6 +610,10 @@ def _running(step: _Step | None) -> bool:
 
 def _step(ran: Ran) -> tuple[int, int]:
     return ran.call.turn, ran.call.step
+
+
+def _is_given_up(result: Result) -> bool:
+    return result.text.startswith(GIVEN_UP)
 
 
 def _answer_of(ran: Ran) -> int:

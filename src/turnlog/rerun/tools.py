@@ -97,8 +97,7 @@ class RecordedToolbox(Toolbox):
             return self.live.is_parallel(call)
         if not self._conductor.open:
             return False
-        while not self._conductor.patient and self._conductor.open and self._conductor.perform():
-            pass  # what came between an answer and its calls
+        self._conductor.do_due(said=self._conductor.patient)  # what came between an answer and its calls
         return self._conductor.cancelling or self._conductor.length >= self._calls.may_start()
 
     def __iter__(self) -> Iterator[AnyTool]:
@@ -156,6 +155,9 @@ class Calls:
                 await conductor.reach(until if ran.asked is None else ran.asked.seq)
             elif ran is not None and ran.result is not None and ran.result.text.startswith((NOT_STARTED, GIVEN_UP)):
                 given_up = ran.result.text.startswith(GIVEN_UP)
+                if given_up and self._kept_another(ran):
+                    conductor.do_due()  # a pause would let the other one start
+                    await anyio.sleep_forever()
                 if not given_up or not self._tools(event.call.name):
                     await conductor.settle()  # it was cancelled here, and not only when it ran
                     if given_up and conductor.cancelling:
@@ -199,6 +201,11 @@ class Calls:
             return stop(Accept(), reason="the recorded result has been reviewed")
         await self._conductor.settle()
         return await next()
+
+    def _kept_another(self, ran: Ran) -> bool:
+        """Whether a call beside it, which was logged before it, was kept from starting by the same cancel."""
+        beside = (one for one in self._conductor.recording.calls.values() if _overlapped(one) == ran.seq)
+        return any(one.result is not None and one.result.text.startswith(NOT_STARTED) for one in beside)
 
     def _tools(self, name: str) -> bool:
         """Whether the model had been told of the tool."""
