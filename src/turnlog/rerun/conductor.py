@@ -30,7 +30,8 @@ from turnlog.events import (
 from turnlog.log import AnyEvent, Replace, Session, Subscription
 from turnlog.tools import Approvals
 
-from .recording import Action, Cancel, Copy, Insert, Recording, Withdraw
+from .recording import Recording
+from .script import Action, Cancel, Copy, Insert, Withdraw
 
 if TYPE_CHECKING:
     from turnlog.agent import Agent

@@ -32,7 +32,7 @@ from turnlog.model import ModelInfo
 from turnlog.model.hooks import LlmStream
 
 from .conductor import Conductor
-from .recording import LIMITS
+from .script import LIMITS
 
 WAITS: Final = 100.0
 """Milliseconds of a retry's wait in which something was recorded; it comes at once, and may cut it short."""

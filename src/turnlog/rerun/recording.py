@@ -10,24 +10,18 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from turnlog.events import (
-    Aborted,
     ApprovalAsked,
     ApprovalDecided,
     ApprovalPolicy,
     AssistantChunk,
     AssistantMessage,
-    CancelCause,
-    CancelledByUser,
     CompactionPrune,
-    Completed,
     EndSeed,
     Errored,
     Failure,
-    Finish,
     Header,
     InboxSpliced,
     Interrupted,
@@ -46,14 +40,14 @@ from turnlog.events import (
     TurnStart,
     UserMessage,
 )
-from turnlog.events.codec import decoder_of
-from turnlog.events.lossless import dump
 from turnlog.log import AnyEvent, Replace, Session
 from turnlog.log.header import FORMAT
-from turnlog.tools import Result, ToolArgsError
-from turnlog.tools.arguments import parse
+from turnlog.tools import Result
 
+from .cancels import read_cancel
 from .errors import RerunError
+from .results import give_contexts, set_gates
+from .script import TIME_LIMIT, Action, Asked, Boundary, Copy, Ran, StepCalls, splice_of, text_of
 
 LOOP: Final = frozenset(
     {
@@ -64,104 +58,6 @@ LOOP: Final = frozenset(
     }
 )
 """What the loop writes. Everything else came from programs around it."""
-LIMITS: Final = ("STEP_LIMIT", "COST_LIMIT")
-"""Limits of a turn that are checked before a step; the log does not hold the settings."""
-TIME_LIMIT: Final = "TIME_LIMIT"
-"""The one that cuts a step off."""
-
-CLOSED: Final = "interrupted-"
-"""How the ids of messages begin that were not logged by the loop, but for a writer that was gone."""
-GIVEN_UP: Final = "Error: The harness failed while this call was running"
-"""How the result of a call begins whose loop was cancelled from outside."""
-_STARTED: Final = "Not run: "
-_decode: Final = decoder_of(UserMessage)
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """Somebody said something."""
-
-    target: str
-    start: int
-    messages: tuple[UserMessage, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Withdraw:
-    """Messages that waited were taken back, or replaced."""
-
-    target: str
-    ids: int
-    start: int
-    instead: tuple[UserMessage, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """Somebody cancelled the turn."""
-
-    cause: CancelCause | Failure
-    """A failure is the limit that cut it off."""
-    withdraws: bool
-    """Whether what waited was withdrawn with it."""
-    task: bool = False
-    """Not the turn was cancelled but the task that runs the loop, while tools ran."""
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A program around the loop logged something."""
-
-    event: AnyEvent
-
-
-Action = Insert | Withdraw | Cancel | Copy
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question about a call, and its answer."""
-
-    seq: int
-    reason: str | None
-    decided: int
-    outcome: str
-
-
-@dataclass(slots=True)
-class Ran:
-    """A call as it was recorded."""
-
-    seq: int
-    call: ToolCall
-    next: int | None = None
-    """The seq of the call that was started next in its step."""
-    answered: int | None = None
-    """The seq of its result."""
-    gate: int | None = None
-    """How long the log has to be before its result may come; None for at once."""
-    after: tuple[int, ...] = ()
-    """The calls that had their result already when it was cancelled, though it is logged later."""
-    late: int = 0
-    """Which of the results that may come together it is, from the end."""
-    result: Result | None = None
-    asked: Asked | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Boundary:
-    """Here another agent went on."""
-
-    resumed: bool
-    """From the stored log: what was open is closed, and ``session/end-seed`` follows."""
-
-
-@dataclass(slots=True)
-class _Step:
-    first: int
-    turn: int
-    step: int
-    calls: list[Ran] = field(default_factory=list)
 
 
 def _format_of(session: Session) -> str:
@@ -304,7 +200,7 @@ class Recording:
 
     def _read(self) -> None:
         first = self._inherited()
-        step: _Step | None = None
+        step: StepCalls | None = None
         open_turn = 0
         entering = False
         header_since_turn: int | None = None
@@ -318,10 +214,10 @@ class Recording:
                 case TurnStart(turn=turn):
                     open_turn, header_since_turn = turn, seq
                 case TurnEnd(reason=reason):
-                    self._ended(seq, reason, step, header_since_turn or 0)
+                    read_cancel(self, seq, reason, step, header_since_turn or 0)
                     open_turn, step = 0, None
                 case StepStart(turn=turn, step=number):
-                    step, entering = _Step(seq, turn, number), True
+                    step, entering = StepCalls(seq, turn, number), True
                 case RequestHeader(reason="resume"):
                     self._another_agent(header_since_turn or seq, first)
                 case EndSeed():
@@ -338,7 +234,7 @@ class Recording:
                 case ApprovalAsked():
                     self._asked(seq, data, step)
                 case InboxSpliced(value=value):
-                    if action := _splice(value):
+                    if action := splice_of(value):
                         self.actions.setdefault(seq, action)
                 case CompactionPrune() | ToolResult() if not open_turn or _running(step):
                     self.actions[seq] = Copy(event)  # somebody else pruned; the loop does between steps
@@ -352,10 +248,10 @@ class Recording:
                     self.actions[seq] = Copy(event)
                 case _:
                     pass
-        self._contexts_of_results()
-        self._gates()
+        give_contexts(self)
+        set_gates(self)
         if open_turn:
-            self._ended(len(self.events), Interrupted(), step, header_since_turn or 0)
+            read_cancel(self, len(self.events), Interrupted(), step, header_since_turn or 0)
         if open_turn or self._open_at_end():
             self.boundaries.setdefault(len(self.events), Boundary(resumed=False))
 
@@ -427,12 +323,12 @@ class Recording:
                 return (
                     isinstance(after, ToolResult)
                     and after.message.id == f"interrupted-tool-result-{after.call_id}-{seq + 1}"
-                    and _text(after).startswith("This call was not started")
+                    and text_of(after).startswith("This call was not started")
                 )
             case _:
                 return False
 
-    def _answered(self, seq: int, event: AnyEvent, data: ToolResult, step: _Step | None) -> None:
+    def _answered(self, seq: int, event: AnyEvent, data: ToolResult, step: StepCalls | None) -> None:
         waiting = [one for one in (step.calls if step else ()) if one.answered is None]
         ran = self.calls.get(event.sources[0]) if event.sources else None
         if ran is None or ran.answered is not None:
@@ -444,7 +340,7 @@ class Recording:
         if isinstance(block, ToolResultBlock):
             ran.result = Result(block.content, block.is_error is True, data.error, data.meta)
 
-    def _asked(self, seq: int, data: ApprovalAsked, step: _Step | None) -> None:
+    def _asked(self, seq: int, data: ApprovalAsked, step: StepCalls | None) -> None:
         value = data.value if isinstance(data.value, Mapping) else {}
         decided, outcome = len(self.events) + 1, "cancelled"
         for later in range(seq + 1, len(self.events)):
@@ -458,195 +354,7 @@ class Recording:
         if mine and mine[-1].asked is None:
             mine[-1].asked = Asked(seq, reason if isinstance(reason, str) else None, decided, outcome)
 
-    # -- cancels ------------------------------------------------------------------------------------------------
 
-    def _ended(self, seq: int, reason: object, step: _Step | None, turn: int) -> None:
-        only_said = isinstance(reason, Interrupted) and seq < len(self.events)
-        match reason:
-            case Aborted(reason=cause):
-                pass
-            case Errored(error=cause) if cause.code == TIME_LIMIT:
-                pass
-            case Interrupted() if step is not None and self._felt(seq, step, only_said=only_said) < seq:
-                cause = CancelledByUser()  # whoever it was: the writer was gone before it could say
-            case _:
-                return
-        place = first = self._felt(seq, step, only_said=only_said)
-        while first > turn and isinstance(self.actions.get(first - 1), Insert | Withdraw):
-            first -= 1
-        withdrawn = [one for one in range(first, place) if isinstance(self.actions[one], Withdraw)]
-        lists = [self.actions[one].target for one in withdrawn]  # type: ignore[union-attr]
-        if len(set(lists)) < len(lists):  # one by one: somebody cancelled where nothing may be logged
-            withdrawn = []
-        for one in withdrawn:
-            del self.actions[one]
-        self.actions[withdrawn[0] if withdrawn else place] = Cancel(cause, bool(withdrawn), self._given_up(seq, step))
-
-    def _felt(self, seq: int, step: _Step | None, *, only_said: bool) -> int:
-        """The first event of the turn that shows that it was cancelled; *seq* if none does.
-
-        *only_said*: not where it can only be concluded from what is missing.
-        """
-        if step is None:
-            return seq
-        for place in range(step.first, seq):
-            match self.events[place].data:
-                case AssistantMessage(message=message, interrupted=True) if not message.id.startswith(CLOSED):
-                    return place
-                case ApprovalDecided(value=value) if isinstance(value, Mapping) and value.get("outcome") == "cancelled":
-                    return place
-                case ToolResult(error=error, message=message) as result if (
-                    error is not None and error.code.startswith("ABORTED") and not message.id.startswith(CLOSED)
-                ):
-                    return place - 1 if _text(result).startswith("Error: " + _STARTED) else place
-                case ToolResult() as result if _text(result).startswith(GIVEN_UP):
-                    return place
-                case StepEnd() if (
-                    place == seq - 1 and not only_said and not _answered_in(self.events[step.first : place])
-                ):
-                    return place
-                case _:
-                    pass
-        return seq
-
-    def _given_up(self, seq: int, step: _Step | None) -> bool:
-        """Whether calls of the step say that the loop ended around them."""
-        said = (GIVEN_UP, "Error: Not run: the harness failed")
-        results = [] if step is None else self.events[step.first : seq]
-        return any(isinstance(one.data, ToolResult) and _text(one.data).startswith(said) for one in results)
-
-    # -- results ------------------------------------------------------------------------------------------------
-
-    def _contexts_of_results(self) -> None:
-        """What tools left for the next step is given with their results; the last of a turn may have ended it."""
-        for ran in self.calls.values():
-            after = None if ran.next is None else self.calls[ran.next].result
-            if after is not None and after.text.startswith("Error: " + _STARTED):
-                ran.next = None  # never started: its call was only logged to be answered
-            if ran.answered is None or ran.result is None:
-                continue
-            contexts: list[UserMessage] = []
-            place = ran.answered + 1
-            while (
-                self._ran(ran)
-                and isinstance(action := self.actions.get(place), Insert)
-                and action.target == "next-step"
-            ):
-                contexts += action.messages
-                del self.actions[place]
-                place += 1
-            concludes = ran.next is None and self._concluded(ran.answered)
-            ran.result = Result(
-                ran.result.content, ran.result.is_error, ran.result.error, ran.result.meta, tuple(contexts), concludes
-            )
-
-    def _ran(self, ran: Ran) -> bool:
-        """Whether its tool was asked for the result; else the loop makes it by itself, also when it runs again."""
-        header = self.header(ran.seq)
-        known = any(one.name == ran.call.name for one in (header.tools or () if header else ()))
-        if not known or (ran.asked is not None and ran.asked.outcome != "allowed-once"):
-            return False
-        try:
-            parse(ran.call.arguments)
-        except ToolArgsError:
-            return False
-        return True
-
-    def _concluded(self, seq: int) -> bool:
-        """Whether the turn ended with the step of this result, without another request."""
-        for event in self.events[seq + 1 :]:
-            match event.data:
-                case StepStart() | ToolResult():
-                    return False
-                case TurnEnd(reason=reason):
-                    return isinstance(reason, Completed | MaxTokens)
-                case _:
-                    pass
-        return False
-
-    def _gates(self) -> None:
-        """When results may come: those that follow each other in the log together, the last of them first.
-
-        A loop that keeps its promise logs them in the model's order all the same.
-        """
-        group: list[Ran] = []
-        before_cancel: list[Ran] = []
-        by_answer = sorted((one for one in self.calls.values() if one.answered is not None), key=_answer_of)
-        for ran in by_answer:
-            assert ran.answered is not None
-            if group:
-                before = group[-1].answered
-                assert before is not None
-                follows = ran.seq < (group[0].answered or 0) and all(
-                    isinstance(self.events[place].data, InboxSpliced) and place not in self.actions
-                    for place in range(before + 1, ran.answered)
-                )
-                if not follows or ran.answered in self.actions:
-                    group = []
-            if self._before_cancel(ran):
-                before_cancel.append(ran)
-                continue
-            group.append(ran)
-            ran.gate = group[0].answered
-            given = [one for one in reversed(group) if one.result is not None and not _is_given_up(one.result)]
-            for late, one in enumerate(given):  # what the loop says of calls that it gave up waits for nothing
-                one.late = late
-        for early in before_cancel:
-            for one in by_answer:
-                if one.gate is not None and _step(one) == _step(early):
-                    one.after += (early.seq,)
-
-    def _before_cancel(self, ran: Ran) -> bool:
-        """Whether it had succeeded when the turn was cancelled, though its result is logged after that."""
-        if ran.result is None or ran.result.is_error or ran.answered is None:
-            return False
-        return any(isinstance(self.actions.get(place), Cancel) for place in range(ran.seq + 1, ran.answered))
-
-
-def _running(step: _Step | None) -> bool:
+def _running(step: StepCalls | None) -> bool:
     """Whether calls of the step wait for their results."""
     return step is not None and any(one.answered is None for one in step.calls)
-
-
-def _step(ran: Ran) -> tuple[int, int]:
-    return ran.call.turn, ran.call.step
-
-
-def _is_given_up(result: Result) -> bool:
-    return result.text.startswith(GIVEN_UP)
-
-
-def _answer_of(ran: Ran) -> int:
-    return ran.answered or 0
-
-
-def _answered_in(events: list[AnyEvent]) -> bool:
-    """Whether a whole answer was logged."""
-    return any(isinstance(event.data, AssistantMessage) for event in events)
-
-
-def _splice(value: object) -> Insert | Withdraw | None:
-    """What somebody did to the waiting input; None for a claim, which is the loop's."""
-    if not isinstance(value, Mapping):
-        return None
-    inserted = tuple(_message(one) for one in value.get("inserted") or ())
-    removed, start, target = value.get("removedCount", 0), value.get("start", 0), str(value.get("target"))
-    if value.get("outcome") == "canceled":
-        return Withdraw(target, removed, start, inserted)
-    return Insert(target, start, inserted) if inserted and not removed else None
-
-
-def _message(record: Any) -> UserMessage:
-    decoded = _decode(dump(record))
-    if not isinstance(decoded, UserMessage):
-        raise RerunError(f"a waiting message is no user message: {record!r:.100}")
-    return decoded
-
-
-def _text(result: ToolResult) -> str:
-    return result.message.text
-
-
-def is_finish(event: AnyEvent | None) -> bool:
-    """Whether it ends a stream."""
-    return event is not None and isinstance(event.data, AssistantChunk) and isinstance(event.data.chunk, Finish)

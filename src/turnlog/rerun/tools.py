@@ -32,7 +32,7 @@ from turnlog.tools import (
 from turnlog.tools.tool import NAME
 
 from .conductor import Conductor
-from .recording import GIVEN_UP, Ran
+from .script import GIVEN_UP, Ran
 
 TURNS: Final = 3
 """Turns of the event loop by which a result comes before the one that the model asked for earlier."""
