@@ -19,6 +19,7 @@ from turnlog.events import (
     CancelledByDisposal,
     Errored,
     Failure,
+    InboxSpliced,
     ModelInput,
     Payload,
     StepEnd,
@@ -128,11 +129,13 @@ class Conductor:
         return self._last_call
 
     def _note(self, event: AnyEvent) -> None:
-        cancelled = isinstance(self.recording.actions.get(event.seq + 1), Cancel)  # twice is no harm
-        if event.type == "tool/result" and (not self.patient or cancelled) and self._is_due(event.seq + 1):
+        next_action = self.recording.actions.get(event.seq + 1)
+        ends = isinstance(next_action, Cancel) or (isinstance(next_action, Withdraw) and not next_action.instead)
+        if event.type == "tool/result" and (ends or not self.patient) and self._is_due(event.seq + 1):
             after = self.recording.at(event.seq + 1)
             if after is not None and after.type not in ("tool/result", "tool/call"):  # those are for who runs them
-                asyncio.get_running_loop().call_soon(self.do_due)  # as soon as the loop waits for anything
+                # as soon as the loop waits for anything; a listener that ends something too does no harm
+                asyncio.get_running_loop().call_soon(self.do_due)
         if event.type == "tool/call":
             self._last_call = event.seq
         if event.type == "llm/retry":
@@ -145,21 +148,17 @@ class Conductor:
             self._cancelling = False
             ended = event.data.reason if isinstance(event.data, TurnEnd) else None
             goes_on = not isinstance(ended, Aborted | Errored | None)
-            withdrawn = isinstance(self.recording.actions.get(event.seq + 1), Withdraw)
-            if goes_on and withdrawn and self.agent is not None:
+            if goes_on and isinstance(next_action, Withdraw) and self.agent is not None:
                 self.agent.cancel()  # the next turn claims what waits at once: who heard of the end withdrew it
 
     def do_due(self, *, said: bool = False) -> None:
         """Do what is due, without a pause in which others could act.
 
-        *said*: only after an answer, and only what people said and cancelled, which no listener does."""
+        *said*: only after an answer, and only what people said, which no listener does."""
         if said and not self._is_answer(self.length - 1):
             return
-        at = self.length
         while self.open and (not said or self._is_said(self.length)) and self.perform():
             pass
-        if said and self.length > at and isinstance(self.recording.actions.get(self.length), Cancel):
-            self.perform()  # it came together with what was said
 
     def _prepare(self, length: int) -> None:
         """What has to be so before the next event."""
@@ -183,7 +182,7 @@ class Conductor:
         before, after = self.recording.at(length - 1), self.recording.at(length)
         if before is None or after is None:
             return False
-        never_ran = isinstance(before.data, ToolResult) and isinstance(after.data, ToolCall)
+        never_ran = isinstance(before.data, ToolResult | InboxSpliced) and isinstance(after.data, ToolCall)
         return never_ran or isinstance(before.data, AssistantMessage | StepEnd)
 
     def end(self, how: Ended, stopped_at: int | None = None) -> None:
