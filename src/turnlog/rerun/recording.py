@@ -47,17 +47,7 @@ from turnlog.tools import Result
 from .cancels import read_cancel
 from .errors import RerunError
 from .results import give_contexts, set_gates
-from .script import TIME_LIMIT, Action, Asked, Boundary, Copy, Ran, StepCalls, splice_of, text_of
-
-LOOP: Final = frozenset(
-    {
-        *("turn/start", "turn/end", "step/start", "step/end", "user/message", "assistant/chunk", "assistant/message"),
-        *("tool/call", "tool/result", "request/header", "request/context", "agent/inbox/spliced", "session/end-seed"),
-        *("approval/asked", "approval/decided", "approval/policy", "hook/invoked", "hook/result"),
-        *("llm/retry", "llm/retry-started", "compaction/prune"),
-    }
-)
-"""What the loop writes. Everything else came from programs around it."""
+from .script import LOOP, TIME_LIMIT, Action, Asked, Boundary, Copy, Ran, StepCalls, splice_of, text_of
 
 
 def _format_of(session: Session) -> str:

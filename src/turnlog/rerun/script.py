@@ -14,6 +14,15 @@ from turnlog.tools import Result
 
 from .errors import RerunError
 
+LOOP: Final = frozenset(
+    {
+        *("turn/start", "turn/end", "step/start", "step/end", "user/message", "assistant/chunk", "assistant/message"),
+        *("tool/call", "tool/result", "request/header", "request/context", "agent/inbox/spliced", "session/end-seed"),
+        *("approval/asked", "approval/decided", "approval/policy", "hook/invoked", "hook/result"),
+        *("llm/retry", "llm/retry-started", "compaction/prune"),
+    }
+)
+"""What the loop writes. Everything else came from programs around it."""
 LIMITS: Final = ("STEP_LIMIT", "COST_LIMIT")
 """Limits of a turn that are checked before a step; the log does not hold the settings."""
 TIME_LIMIT: Final = "TIME_LIMIT"
