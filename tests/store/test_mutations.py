@@ -206,3 +206,11 @@ def test_a_cited_seq_is_a_number_however_it_is_written(sixty: str) -> None:
     assert naive.read(text).status == "valid"
     assert verify(text).verdict == "ok"
     assert [event.sources for event in load(text).events[-2:]] == [(3, 60), tuple(range(3, 61))]
+
+
+def test_a_log_that_lost_its_header_and_its_messages_is_not_the_documents_sample() -> None:
+    _header, first, turn, *_ = TEXTS["packed"].splitlines(keepends=True)
+    text = first + turn + b'{"type":"user/message","seq":2,"ti'
+    assert b"permission/preset" in first
+    assert naive.read(text).why == naive.NO_HEADER
+    judge(text)

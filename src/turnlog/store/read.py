@@ -33,7 +33,7 @@ from .finding import Finding, Place, Severity
 from .foreign.dialect import Dialect, detect
 from .foreign.origins import Origins
 from .formats import SAMPLE, Format
-from .formats.sample import SampleCodec
+from .formats.sample import SAMPLE_TYPES, SampleCodec
 from .lines import Fault, LineReader, Unknown
 from .opening import open_log
 from .source import Block, Source, Torn
@@ -469,11 +469,12 @@ class _Reader:
             ((e.seq, e.raw) for e in events if e.type == "tool/call"),
             ((e.seq, e.sources or ()) for e in events if e.type == "tool/result"),
         )
-        if len(events) < len(self._log.rows.rows) or any(map(_has_message_id, events)):
+        foreign = any(event.type not in SAMPLE_TYPES for event in events)
+        if foreign or len(events) < len(self._log.rows.rows) or any(map(_has_message_id, events)):
             self._note(
                 "no-header",
-                "there is no header, but the events are not the documents' sample, whose messages have no ids: the "
-                "first line of a log is missing.",
+                "there is no header, but the events are not the documents' sample, which has fewer types and messages "
+                "without ids: the first line of a log is missing.",
                 "fault",
                 Place(path=self._source.name, line=1),
             )

@@ -9,13 +9,27 @@ What the log does not say stays unsaid: the source is ``{kind: "unrecorded"}``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from turnlog.events import Codec, Message, Payload, UndecodablePayload, message_of
 from turnlog.events.lenient import Mismatch, parse
 from turnlog.events.lossless import dump
 
 UNRECORDED = {"kind": "unrecorded"}
+SAMPLE_TYPES: Final = frozenset(
+    {
+        "turn/start",
+        "turn/end",
+        "step/start",
+        "step/end",
+        "user/message",
+        "assistant/chunk",
+        "assistant/message",
+        "tool/call",
+        "tool/result",
+    }
+)
+"""The types of events that the documents speak of."""
 
 
 class SampleCodec(Codec):
