@@ -33,14 +33,18 @@ class _Parts:
     starts: list[AnyEvent] = field(default_factory=list)
     results: list[AnyEvent] = field(default_factory=list)
 
+    @property
+    def asked(self) -> list[AnyEvent]:
+        """The answers that ask."""
+        return [event for event, _block, _chunks in self.blocks]
+
     def number(self) -> int:
         """How many calls."""
         return max(len(self.blocks), len(self.starts), len(self.results))
 
     def first(self, k: int) -> int:
         """Seq of the first event of the k-th call."""
-        asked = [event for event, _block, _chunks in self.blocks[k : k + 1]]
-        return next(event.seq for event in (*asked, *self.starts[k : k + 1], *self.results[k : k + 1]))
+        return next(one[k].seq for one in (self.asked, self.starts, self.results) if k < len(one))
 
     def begun(self, k: int) -> int:
         """From which seq on events that name the id may be about the k-th call."""
@@ -143,9 +147,16 @@ class CallScan:
         found: dict[_Key, tuple[AnyEvent, ...]] = {}
         for id, known in begun.items():
             for event in named.get(id, ()):
-                _seq, owner = max((one for one in known if one[0] < event.seq), default=known[0])
+                before = [one for one in known if one[0] < event.seq]
+                _seq, owner = max(before) if before else min(known, key=self._met)
                 found[owner] = (*found.get(owner, ()), event)
         return found
+
+    def _met(self, known: tuple[int, _Key]) -> int:
+        """The seq of the first part of a call, also where an answer asks for what has begun already."""
+        _begun, (place, k) = known
+        parts = self._steps[place]
+        return min(event.seq for one in (parts.asked, parts.starts, parts.results) for event in one[k : k + 1])
 
     def _call(self, place: _Place, k: int, about: tuple[AnyEvent, ...]) -> Call:
         parts = self._steps[place]
