@@ -33,7 +33,7 @@ from turnlog.model import ScriptedModel
 ROOT = Path(__file__).parents[2]
 Record = Callable[[str, object], None]
 
-TURNS = 5_000 if FULL else 300
+TURNS = 5_000 if FULL else 200
 PER_SESSION = 25
 """Turns after which a new session begins, so that what grows is not the log."""
 KILLS = 200 if FULL else 6

@@ -19,7 +19,7 @@ from .losses import CUT, KILLED, MIXED, Loss
 from .mutants import MUTANTS, Mutant
 from .recovery import Violation, stopped_clock
 
-STATES = 300_000 if FULL else 4_000
+STATES = 300_000 if FULL else 2_500
 """States of each shard; there are four."""
 SHARE = 1.0 if FULL else 0.02
 """How many of a workload's faults are tried."""

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.proof
 ZSTD = open_ended()
 WHOLE = load(ZSTD)
 TEXTS = {"unpacked": plain_20k(packed=False), "packed": plain_20k(packed=True)}
-RANDOM_MUTATIONS = 1_000_000 if FULL else 2_000
+RANDOM_MUTATIONS = 1_000_000 if FULL else 1_200
 SHARDS = 8
 
 Record = Callable[[str, object], None]
